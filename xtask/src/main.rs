@@ -1,1 +1,74 @@
-fn main() {}
+//! The project's own automation: `cargo xtask <task>`. This file only dispatches; a task is a module.
+
+mod ci;
+mod fuzz;
+mod layers;
+mod sh;
+mod test;
+mod tools;
+mod valkey;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Why a task failed: printed as one line, the causes after colons.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+/// What a task answers.
+pub(crate) type Outcome = Result<(), Failure>;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "EchoMQ automation", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run every test and doctest on a real Valkey (installed first when there is none)
+    Test(test::Args),
+    /// Everything a submission must pass: one line per job
+    Ci(ci::Args),
+    /// Get, find or run the Valkey that tests and demos use
+    #[command(subcommand)]
+    Valkey(valkey::Command),
+    /// Get the server's benchmark tool
+    #[command(subcommand)]
+    Tools(tools::Command),
+    /// Check the law of layers: a forbidden edge between crates fails
+    Layers,
+    /// Fuzz the RESP decoder
+    Fuzz(fuzz::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Test(args) => test::run(&args),
+        Task::Ci(args) => ci::run(&args),
+        Task::Valkey(command) => valkey::run(&command),
+        Task::Tools(command) => tools::run(&command),
+        Task::Layers => layers::run(),
+        Task::Fuzz(args) => fuzz::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {}", with_causes(failure.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and its causes on one line.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        line.push_str(": ");
+        line.push_str(&next.to_string());
+        cause = next.source();
+    }
+    line
+}

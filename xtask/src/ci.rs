@@ -1,0 +1,6 @@
+use crate::Outcome;
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+pub(crate) fn run(_args: &Args) -> Outcome {
+    Err("being written".into())
+}
