@@ -1,0 +1,45 @@
+//! The reserve: facts about the deployment, never about a queue.
+
+use std::fmt;
+
+/// The key of the wire version, which the fence claims and verifies.
+pub const RESERVE_VERSION: &str = "{emq}:version";
+
+/// The key of the minting leases: node and expiry. Its companions are named under it.
+pub const RESERVE_NODES: &str = "{emq}:nodes";
+
+/// A name held back for deployment-wide locks.
+pub const RESERVE_LOCKS: &str = "{emq}:locks";
+
+/// A fact about the deployment, `{emq}:<fact>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReserveFact {
+    /// The wire version.
+    Version,
+    /// Minting leases.
+    Nodes,
+    /// Held back by name.
+    Locks,
+}
+
+impl ReserveFact {
+    /// Every fact of the reserve.
+    pub const ALL: [ReserveFact; 3] =
+        [ReserveFact::Version, ReserveFact::Nodes, ReserveFact::Locks];
+
+    /// Its whole key.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            ReserveFact::Version => RESERVE_VERSION,
+            ReserveFact::Nodes => RESERVE_NODES,
+            ReserveFact::Locks => RESERVE_LOCKS,
+        }
+    }
+}
+
+impl fmt::Display for ReserveFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.key())
+    }
+}
