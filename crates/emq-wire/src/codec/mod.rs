@@ -1,0 +1,17 @@
+//! RESP without I/O: commands out, replies in.
+
+mod command;
+mod decoder;
+mod hazard;
+mod limits;
+mod nesting;
+mod number;
+mod pipeline;
+mod reply;
+
+pub use command::Cmd;
+pub use decoder::Decoder;
+pub use limits::{Limits, ProtocolError};
+pub use pipeline::Pipeline;
+pub(crate) use pipeline::{Encoded, ScriptSpan};
+pub use reply::{Reply, ServerError};
