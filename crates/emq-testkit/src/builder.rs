@@ -101,6 +101,6 @@ impl Builder {
     /// # Errors
     /// [`StartError`]: no server binary, a configuration that the server refuses, no free port.
     pub fn start(self) -> Result<Valkey, StartError> {
-        Valkey::launch(self)
+        Valkey::launch(&self)
     }
 }

@@ -21,7 +21,9 @@ pub enum StartError {
         path: String,
     },
     /// `EMQ_VALKEY_URL` isn't a URL that this crate can read.
-    #[error("EMQ_VALKEY_URL is not usable ({reason}): write valkey://[user[:password]@]host[:port]")]
+    #[error(
+        "EMQ_VALKEY_URL is not usable ({reason}): write valkey://[user[:password]@]host[:port]"
+    )]
     BadUrl {
         /// What is wrong with it.
         reason: &'static str,
@@ -66,7 +68,9 @@ pub enum StartError {
     },
     /// The container engine refused.
     #[cfg(feature = "containers")]
-    #[error("the container engine could not {doing}: is a Docker engine running, and the image there?")]
+    #[error(
+        "the container engine could not {doing}: is a Docker engine running, and the image there?"
+    )]
     Container {
         /// What was being done.
         doing: &'static str,

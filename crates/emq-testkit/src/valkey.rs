@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -112,16 +112,16 @@ impl Valkey {
         Self::launch_in_container(&Self::builder())
     }
 
-    pub(crate) fn launch(builder: Builder) -> Result<Self, StartError> {
+    pub(crate) fn launch(builder: &Builder) -> Result<Self, StartError> {
         match find::server_binary() {
             Ok(server) => Self::launch_process(builder, &server),
             #[cfg(feature = "containers")]
-            Err(StartError::NotFound) => Self::launch_in_container(&builder),
+            Err(StartError::NotFound) => Self::launch_in_container(builder),
             Err(error) => Err(error),
         }
     }
 
-    fn launch_process(builder: Builder, server: &std::path::Path) -> Result<Self, StartError> {
+    fn launch_process(builder: &Builder, server: &Path) -> Result<Self, StartError> {
         let dir = tempfile::Builder::new()
             .prefix("emq-valkey-")
             .tempdir()

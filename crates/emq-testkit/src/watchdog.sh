@@ -31,7 +31,6 @@ bury() {
 leave() {
     trap '' HUP INT TERM
     bury
-    cd /
     # A child that was rewriting the append-only file may still be writing its last.
     rm -rf -- "$dir" || { sleep 1; rm -rf -- "$dir"; }
     exit 0
