@@ -26,8 +26,10 @@ impl Hazard {
     /// The error that the caller gets, with what to use instead.
     pub(crate) fn refusal(self) -> WireError {
         let (command, instead) = match self {
-            Self::Blocks(command @ ("WAIT" | "WAITAOF")) => (command, "use a durable lane"),
-            Self::Blocks(command) => (command, "use a blocking lane"),
+            Self::Blocks(command @ ("WAIT" | "WAITAOF")) => {
+                (command, "use a DurableLane: it speaks only of the writes of its own connection")
+            }
+            Self::Blocks(command) => (command, "use a BlockingLane"),
             Self::Rewires(command @ ("AUTH" | "HELLO" | "SELECT")) => {
                 (command, "say it in the configuration")
             }
@@ -341,8 +343,8 @@ mod tests {
     #[test]
     fn refusals_say_what_to_use() {
         for (hazard, words) in [
-            (Hazard::Blocks("BLPOP"), "blocking lane"),
-            (Hazard::Blocks("WAITAOF"), "durable lane"),
+            (Hazard::Blocks("BLPOP"), "BlockingLane"),
+            (Hazard::Blocks("WAITAOF"), "DurableLane"),
             (Hazard::Rewires("SELECT"), "configuration"),
             (Hazard::Misaligns("MONITOR"), "one reply"),
             (Hazard::Transaction("EXEC"), "one pipeline"),

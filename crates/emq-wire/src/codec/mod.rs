@@ -11,6 +11,7 @@ mod reply;
 
 pub use command::Cmd;
 pub use decoder::Decoder;
+
 pub use limits::{Limits, ProtocolError};
 pub use pipeline::Pipeline;
 pub(crate) use pipeline::{Encoded, ScriptSpan};

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::Cmd;
 use super::hazard::{Hazard, Transaction};
+use crate::error::WireError;
 use crate::script::Script;
 
 /// Several commands sent as one submission; the replies come back in the same order.
@@ -46,6 +47,29 @@ pub(crate) struct Encoded {
     pub(crate) replies: usize,
     pub(crate) scripts: Vec<ScriptSpan>,
     pub(crate) hazard: Option<Hazard>,
+}
+
+impl Encoded {
+    /// Refuses what may not travel on a shared connection.
+    pub(crate) fn check(&self) -> Result<(), WireError> {
+        self.hazard.map_or(Ok(()), |hazard| Err(hazard.refusal()))
+    }
+
+    /// Several submissions as one, in order. Each was judged for its hazards on its own.
+    pub(crate) fn join<'a>(parts: impl Iterator<Item = &'a Encoded>) -> Encoded {
+        let mut joined = Pipeline::new();
+        for part in parts {
+            let start = joined.buf.len();
+            joined.buf.extend_from_slice(&part.bytes);
+            joined.scripts.extend(part.scripts.iter().map(|span| ScriptSpan {
+                index: joined.replies + span.index,
+                bytes: start + span.bytes.start..start + span.bytes.end,
+                script: span.script.clone(),
+            }));
+            joined.replies += part.replies;
+        }
+        joined.encode()
+    }
 }
 
 impl Pipeline {
