@@ -1,6 +1,8 @@
 //! Where to connect and how to behave there.
 
 mod error;
+#[cfg(test)]
+mod tests;
 mod url;
 mod validate;
 
@@ -62,10 +64,16 @@ pub enum Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp { host, port } => write!(f, "valkey://{host}:{port}"),
-            Self::Tls { host, port } => write!(f, "valkeys://{host}:{port}"),
-            Self::Unix(path) => write!(f, "valkey+unix://{}", path.display()),
+        let (scheme, host, port) = match self {
+            Self::Tcp { host, port } => ("valkey", host, port),
+            Self::Tls { host, port } => ("valkeys", host, port),
+            Self::Unix(path) => return write!(f, "valkey+unix://{}", path.display()),
+        };
+        // Colons inside a host: an IPv6 address.
+        if host.contains(':') {
+            write!(f, "{scheme}://[{host}]:{port}")
+        } else {
+            write!(f, "{scheme}://{host}:{port}")
         }
     }
 }
