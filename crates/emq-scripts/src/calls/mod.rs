@@ -1,0 +1,23 @@
+//! The typed calls, one file a family.
+
+mod admit;
+mod claim;
+mod node;
+mod operator;
+mod settle;
+mod timers;
+
+pub use self::admit::{
+    AdmitOptions, Admitted, Enqueue, EnqueueMany, LaneEnqueue, ManyItem, Schedule, Verdict, When,
+};
+pub use self::claim::{Claim, Claimed, LaneClaim};
+pub use self::node::{NodeLease, NodeLeased};
+pub use self::operator::{
+    Cancel, Cancelled, Drain, Nudge, Purge, QueuePause, QueueResume, Remove, Removed, Requeue,
+    Requeued, Switched,
+};
+pub use self::settle::{
+    Checkpoint, Complete, Completed, Extend, Extended, LAST_ERROR_MAX_BYTES, Release, Retried,
+    Retry,
+};
+pub use self::timers::{Promote, Reap, Reaped};
