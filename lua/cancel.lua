@@ -1,0 +1,71 @@
+#!lua flags=allow-oom
+-- Call a job off: one that waits is gone, one in flight is marked for its holder.
+-- KEYS[1] emq:{q}:pending   zset, score 0
+-- KEYS[2] emq:{q}:active    zset, score = lease deadline, unix ms
+-- KEYS[3] emq:{q}:schedule  zset, score = run-at, unix ms
+-- KEYS[4] emq:{q}:dead      zset, score 0
+-- KEYS[5] emq:{q}:wake      list, wake tokens
+-- KEYS[6] emq:{q}:ring      list, the serviceable lanes
+-- KEYS[7] emq:{q}:paused    set, lanes parked by an operator
+-- KEYS[8] emq:{q}:glimit    hash, lane -> ceiling
+-- KEYS[9] emq:{q}:gactive   hash, lane -> leases out
+-- KEYS[10] emq:{q}:unique   hash, unique key -> the id that holds it
+-- ARGV[1] emq:{q}:          the queue's base
+-- ARGV[2] id                of kind JOB
+-- DERIVED emq:{q}:job:<id>  the job's row
+-- DERIVED emq:{q}:g:<group>:pending  its lane
+-- CLOCK   none
+-- RETURNS 1 gone | 2 asked | 0 no row
+-- REFUSES EMQARG EMQKIND EMQSTATE
+-- LEAVES  no trace of a job that waited; cancel on the row of one in flight
+local call, find = redis.call, string.find
+local base, id = ARGV[1], ARGV[2]
+if #KEYS ~= 10 or #ARGV ~= 2 then
+  return redis.error_reply('EMQARG cancel takes 10 keys and 2 arguments')
+end
+if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
+  if find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+    return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
+  end
+  return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+end
+
+local row = base .. 'job:' .. id
+local fields = call('HMGET', row, 'state', 'group', 'unique')
+local state, group, unique_key = fields[1], fields[2], fields[3]
+if not state then
+  return 0
+end
+if state == 'active' then
+  call('HSET', row, 'cancel', '1')
+  return 2
+end
+if state == 'dead' then
+  return redis.error_reply('EMQSTATE the job is dead; remove or requeue it')
+end
+local pending, schedule, dead, unique = KEYS[1], KEYS[3], KEYS[4], KEYS[10]
+local ring, paused, glimit, gactive = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local owner = unique_key and call('HGET', unique, unique_key) == id
+if state == 'scheduled' then
+  call('ZREM', schedule, id)
+elseif state == 'dead' then
+  call('ZREM', dead, id)
+elseif not group then
+  call('ZREM', pending, id)
+else
+  local lane = base .. 'g:' .. group .. ':pending'
+  local depth = call('ZCARD', lane)
+  local leases = tonumber(call('HGET', gactive, group)) or 0
+  local ceiling = tonumber(call('HGET', glimit, group)) or 0
+  local parked = call('SISMEMBER', paused, group) == 1
+  local served = depth > 0 and not parked and (ceiling == 0 or leases < ceiling)
+  call('LLEN', ring)
+  if call('ZREM', lane, id) == 1 and depth == 1 and served then
+    call('LREM', ring, '1', group)
+  end
+end
+call('DEL', row)
+if owner then
+  call('HDEL', unique, unique_key)
+end
+return 1

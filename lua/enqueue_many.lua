@@ -1,0 +1,221 @@
+-- Admit up to 400 jobs, each exactly as if enqueued or scheduled alone, in order.
+-- KEYS[1] emq:{q}:pending   zset, score 0
+-- KEYS[2] emq:{q}:schedule  zset, score = run-at, unix ms
+-- KEYS[3] emq:{q}:wake      list, wake tokens
+-- KEYS[4] emq:{q}:ring      list, the serviceable lanes
+-- KEYS[5] emq:{q}:paused    set, lanes parked by an operator
+-- KEYS[6] emq:{q}:glimit    hash, lane -> ceiling
+-- KEYS[7] emq:{q}:gactive   hash, lane -> leases out
+-- KEYS[8] emq:{q}:unique    hash, unique key -> the id that holds it
+-- ARGV[1] emq:{q}:          the queue's base
+-- ARGV[2] durable           1: a duplicate rewrites its row's state with itself; 0: it does not
+-- ARGV[3] count             0..400 items, of at most 1 MiB of payload together
+-- ARGV[4..] items           each: id, payload, group or empty, run_at_ms (0..2^42, 0: now),
+--                           npairs (even), then npairs arguments: pairs as in enqueue
+-- DERIVED emq:{q}:job:<id>  the rows of the items
+-- DERIVED emq:{q}:g:<group>:pending  their lanes
+-- CLOCK   server
+-- RETURNS one verdict an item: 1 admitted | 0 duplicate | -1 not of kind JOB | the id that holds
+--         the unique key
+-- REFUSES EMQARG EMQLIMIT OOM
+-- LEAVES  each admitted id in pending, its lane or schedule; a token in wake for each runnable
+--         one, up to 64, or one when a job became the first to be due
+local call, find = redis.call, string.find
+local pending, schedule, wake, ring = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local paused, glimit, gactive, unique = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local base, durable, count = ARGV[1], ARGV[2], ARGV[3]
+if #KEYS ~= 8 or #ARGV < 3 or (durable ~= '0' and durable ~= '1') then
+  return redis.error_reply('EMQARG enqueue_many takes 8 keys, 3 arguments, items; durable 0 or 1')
+end
+if not find(count, '^%d+$') then
+  return redis.error_reply('EMQARG count must be an integer from 0 to 400')
+end
+count = tonumber(count)
+if count > 400 then
+  return redis.error_reply('EMQLIMIT a call admits at most 400 jobs; send the rest in another')
+end
+
+-- Arguments and policy, for all items, before anything is looked up.
+local n, at, bytes, timed = #ARGV, 4, 0, false
+local verdicts, starts, ends, rows, keys = {}, {}, {}, {}, {}
+for i = 1, count do
+  local npairs = ARGV[at + 4]
+  if not npairs or not find(npairs, '^%d%d?$') or tonumber(npairs) % 2 == 1 then
+    return redis.error_reply('EMQARG an item: id, payload, group, run_at_ms, npairs (even), pairs')
+  end
+  local id, group, run_at_ms = ARGV[at], ARGV[at + 2], ARGV[at + 3]
+  if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
+    if not find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+      return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+    end
+    verdicts[i] = -1
+  end
+  if group ~= '' and not find(group, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+    return redis.error_reply('EMQARG group must be a branded id: 14 bytes, or empty')
+  end
+  if run_at_ms ~= '0' then
+    if not find(run_at_ms, '^%d+$') or tonumber(run_at_ms) > 4398046511104 then
+      return redis.error_reply('EMQARG run_at_ms must be an integer from 0 to 2^42')
+    end
+    timed = true
+  end
+  bytes = bytes + #ARGV[at + 1]
+  local first, last, unique_key = at + 5, at + 4 + npairs, false
+  if last > n then
+    return redis.error_reply('EMQARG an item has fewer pairs than it says')
+  end
+  if last >= first then
+    if (last - first) % 2 == 0 or last - first > 7 then
+      return redis.error_reply('EMQARG options must be pairs of a field and its value')
+    end
+    local given = {}
+    for i = first, last, 2 do
+      local field, value = ARGV[i], ARGV[i + 1]
+      if field ~= 'kind' and field ~= 'headers' and field ~= 'max_attempts'
+        and field ~= 'unique' then
+        return redis.error_reply('EMQARG an option must be kind, headers, max_attempts or unique')
+      end
+      if value == '' or given[field] then
+        return redis.error_reply('EMQARG an option must be given once and not empty: ' .. field)
+      end
+      given[field] = true
+      if field == 'unique' then
+        unique_key = value
+      elseif field == 'max_attempts' then
+        if not find(value, '^[1-9]%d*$') or tonumber(value) > 2147483648 then
+          return redis.error_reply('EMQARG max_attempts must be an integer from 1 to 2^31')
+        end
+      end
+    end
+  end
+  starts[i], ends[i], keys[i], rows[i] = at, last, unique_key, base .. 'job:' .. id
+  at = last + 1
+end
+if at ~= n + 1 then
+  return redis.error_reply('EMQARG there are more arguments than count items')
+end
+if bytes > 1048576 then
+  return redis.error_reply('EMQLIMIT a call carries at most 1 MiB of payload; send fewer items')
+end
+if count == 0 then
+  return verdicts
+end
+
+-- Verdicts in order: an item sees what the items before it did. Everything is read before the
+-- first write.
+local now = 0
+if timed then
+  local time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local tokens = call('LLEN', wake)
+local some_exist = call('EXISTS', unpack(rows)) > 0
+local seen, held, resent, states = {}, {}, {}, {}
+local flat, later, lanes, entering, runnable, earliest = {}, {}, {}, {}, 0, false
+for i = 1, count do
+  local id, unique_key, verdict = ARGV[starts[i]], keys[i], verdicts[i]
+  if not verdict and (seen[id] or (some_exist and call('EXISTS', rows[i]) == 1)) then
+    verdict = 0
+    if durable == '1' and not seen[id] then
+      resent[#resent + 1] = { rows[i], call('HGET', rows[i], 'state') }
+    end
+  end
+  if not verdict and unique_key then
+    local holder = held[unique_key] or call('HGET', unique, unique_key)
+    if holder and holder ~= id then
+      verdict = holder
+    end
+  end
+  if not verdict then
+    verdict, seen[id], states[i] = 1, true, 'pending'
+    if unique_key then
+      held[unique_key] = id
+    end
+    local group, due = ARGV[starts[i] + 2], tonumber(ARGV[starts[i] + 3])
+    if due > now then
+      states[i] = 'scheduled'
+      later[#later + 1] = string.format('%.0f', due)
+      later[#later + 1] = id
+      if not earliest then
+        local head = call('ZRANGE', schedule, '0', '0', 'WITHSCORES')
+        earliest = not head[1] or due < tonumber(head[2])
+      end
+    elseif group == '' then
+      flat[#flat + 1] = '0'
+      flat[#flat + 1] = id
+      runnable = runnable + 1
+    else
+      local lane = lanes[group]
+      if not lane then
+        lane = { group = group, key = base .. 'g:' .. group .. ':pending' }
+        lane.depth = call('ZCARD', lane.key)
+        lane.leases = tonumber(call('HGET', gactive, group)) or 0
+        lane.ceiling = tonumber(call('HGET', glimit, group)) or 0
+        lane.parked = call('SISMEMBER', paused, group) == 1
+        lane.served = lane.depth > 0 and not lane.parked
+          and (lane.ceiling == 0 or lane.leases < lane.ceiling)
+        lanes[group] = lane
+      end
+      lane.depth = lane.depth + 1
+      lane.adds = lane.adds or {}
+      lane.adds[#lane.adds + 1] = '0'
+      lane.adds[#lane.adds + 1] = id
+      local enters = not lane.served and lane.depth > 0 and not lane.parked
+        and (lane.ceiling == 0 or lane.leases < lane.ceiling)
+      if enters then
+        lane.served = true
+        entering[#entering + 1] = lane.group
+      end
+      if lane.served then
+        runnable = runnable + 1
+      end
+    end
+  end
+  verdicts[i] = verdict
+end
+if #entering > 0 then
+  call('LLEN', ring)
+end
+
+-- The first write is one that a full server refuses, so the batch is refused whole.
+if #flat > 0 then
+  call('ZADD', pending, unpack(flat))
+end
+if #later > 0 then
+  call('ZADD', schedule, unpack(later))
+end
+for _, lane in pairs(lanes) do
+  call('ZADD', lane.key, unpack(lane.adds))
+end
+for i = 1, count do
+  if states[i] then
+    local start = starts[i]
+    local group = ARGV[start + 2]
+    if group == '' then
+      call('HSET', rows[i], 'state', states[i], 'attempts', '0', 'payload', ARGV[start + 1],
+        unpack(ARGV, start + 5, ends[i]))
+    else
+      call('HSET', rows[i], 'state', states[i], 'attempts', '0', 'payload', ARGV[start + 1],
+        'group', group, unpack(ARGV, start + 5, ends[i]))
+    end
+  end
+end
+for unique_key, id in pairs(held) do
+  call('HSET', unique, unique_key, id)
+end
+-- A durable resend has a write to wait for.
+for i = 1, #resent do
+  if resent[i][2] then
+    call('HSET', resent[i][1], 'state', resent[i][2])
+  end
+end
+if earliest and runnable == 0 then
+  runnable = 1
+end
+if #entering > 0 then
+  call('RPUSH', ring, unpack(entering))
+end
+for _ = tokens + 1, math.min(runnable, 64) do
+  call('RPUSH', wake, '1')
+end
+return verdicts

@@ -1,0 +1,103 @@
+-- Admit one job to a lane; a taken id or unique key changes nothing.
+-- KEYS[1] emq:{q}:wake      list, wake tokens
+-- KEYS[2] emq:{q}:ring      list, the serviceable lanes
+-- KEYS[3] emq:{q}:paused    set, lanes parked by an operator
+-- KEYS[4] emq:{q}:glimit    hash, lane -> ceiling
+-- KEYS[5] emq:{q}:gactive   hash, lane -> leases out
+-- KEYS[6] emq:{q}:unique    hash, unique key -> the id that holds it
+-- ARGV[1] emq:{q}:          the queue's base
+-- ARGV[2] id                of kind JOB
+-- ARGV[3] payload           opaque bytes
+-- ARGV[4] group             the lane's branded id
+-- ARGV[5] durable           1: a duplicate rewrites its row's state with itself; 0: it does not
+-- ARGV[6..] pairs           field and value, of kind, headers, max_attempts (1..2^31), unique
+-- DERIVED emq:{q}:job:<id>  the job's row
+-- DERIVED emq:{q}:g:<group>:pending  its lane
+-- CLOCK   none
+-- RETURNS 1 admitted | 0 duplicate | the id that holds the unique key
+-- REFUSES EMQARG EMQKIND OOM
+-- LEAVES  the id in its lane only; the lane in the ring, and a token in wake, when serviceable
+local call, find = redis.call, string.find
+local wake, ring, paused, glimit, gactive = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local base, id, group, durable = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
+if #KEYS ~= 6 or #ARGV < 5 or (durable ~= '0' and durable ~= '1') then
+  return redis.error_reply('EMQARG lane_enqueue takes 6 keys, 5 arguments, pairs; durable 0 or 1')
+end
+if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
+  if find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+    return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
+  end
+  return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+end
+if not find(group, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+  return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
+end
+local first, last, unique_key = 6, #ARGV, false
+if last >= first then
+  if (last - first) % 2 == 0 or last - first > 7 then
+    return redis.error_reply('EMQARG options must be pairs of a field and its value')
+  end
+  local given = {}
+  for i = first, last, 2 do
+    local field, value = ARGV[i], ARGV[i + 1]
+    if field ~= 'kind' and field ~= 'headers' and field ~= 'max_attempts'
+      and field ~= 'unique' then
+      return redis.error_reply('EMQARG an option must be kind, headers, max_attempts or unique')
+    end
+    if value == '' or given[field] then
+      return redis.error_reply('EMQARG an option must be given once and not empty: ' .. field)
+    end
+    given[field] = true
+    if field == 'unique' then
+      unique_key = value
+    elseif field == 'max_attempts' then
+      if not find(value, '^[1-9]%d*$') or tonumber(value) > 2147483648 then
+        return redis.error_reply('EMQARG max_attempts must be an integer from 1 to 2^31')
+      end
+    end
+  end
+end
+
+local row = base .. 'job:' .. id
+if call('EXISTS', row) == 1 then
+  if durable == '1' then
+    local state = call('HGET', row, 'state')
+    if state then
+      call('HSET', row, 'state', state)
+    end
+  end
+  return 0
+end
+if unique_key then
+  local holder = call('HGET', KEYS[6], unique_key)
+  if holder and holder ~= id then
+    return holder
+  end
+end
+local tokens = call('LLEN', wake)
+local runnable, enters = false, false
+local lane = base .. 'g:' .. group .. ':pending'
+local depth = call('ZCARD', lane)
+if depth == 0 or tokens == 0 then
+  local ceiling = tonumber(call('HGET', glimit, group)) or 0
+  runnable = call('SISMEMBER', paused, group) == 0
+    and (ceiling == 0 or (tonumber(call('HGET', gactive, group)) or 0) < ceiling)
+  enters = runnable and depth == 0
+  if enters then
+    call('LLEN', ring)
+  end
+end
+
+call('ZADD', lane, '0', id)
+call('HSET', row, 'state', 'pending', 'attempts', '0', 'payload', ARGV[3], 'group', group,
+  unpack(ARGV, 6))
+if unique_key then
+  call('HSET', KEYS[6], unique_key, id)
+end
+if enters then
+  call('RPUSH', ring, group)
+end
+if runnable and tokens == 0 then
+  call('RPUSH', wake, '1')
+end
+return 1

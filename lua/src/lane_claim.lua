@@ -1,0 +1,103 @@
+#!lua flags=allow-oom
+-- Turn the ring one step: claim the oldest job of the lane at its head under a lease.
+-- KEYS[1] emq:{q}:ring      list, the serviceable lanes
+-- KEYS[2] emq:{q}:active    zset, score = lease deadline, unix ms
+-- KEYS[3] emq:{q}:wake      list, wake tokens
+-- KEYS[4] emq:{q}:pending   zset, score 0
+-- KEYS[5] emq:{q}:paused    set, lanes parked by an operator; none of them is in the ring
+-- KEYS[6] emq:{q}:glimit    hash, lane -> ceiling
+-- KEYS[7] emq:{q}:gactive   hash, lane -> leases out
+-- KEYS[8] emq:{q}:gweight   hash, lane -> jobs a turn
+-- KEYS[9] emq:{q}:meta      hash, paused, spent (lane|k), left
+-- ARGV[1] emq:{q}:          the queue's base
+-- ARGV[2] lease_ms          1..2^40
+-- ARGV[3] ticket            the claim's, at most 256 bytes; empty: none
+-- DERIVED emq:{q}:job:<id>  the row of the id at the head of the lane
+-- DERIVED emq:{q}:g:<group>:pending  the lane at the head of the ring
+-- CLOCK   server
+-- RETURNS {} | {id, payload, token, group} | {id, payload, token, group, checkpoint}
+-- REFUSES EMQARG
+-- LEAVES  the id in active only; attempts = token; the lane at the ring's tail, or at its head
+--         while its weight lasts, if still serviceable; a token in wake when work is left
+local call, format = redis.call, string.format
+local ring, active, wake, pending = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local glimit, gactive, gweight, meta = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local base, lease_ms, ticket = ARGV[1], ARGV[2], ARGV[3]
+if #KEYS ~= 9 or #ARGV ~= 3 or #ticket > 256 then
+  return redis.error_reply('EMQARG lane_claim takes 9 keys and 3 arguments, ticket to 256 bytes')
+end
+-- @include lease_ms.lua
+local facts = call('HMGET', meta, 'paused', 'spent', 'left')
+if facts[1] then
+  return {}
+end
+
+-- An id without a row is dropped, and the next one is looked at; so is a lane that isn't
+-- serviceable (a torn past).
+local turning = call('LLEN', ring)
+local group, id, row, fields, lane, depth, leases, ceiling
+for _ = 1, 100 do
+  group = call('LINDEX', ring, '0')
+  if not group then
+    break
+  end
+  lane = base .. 'g:' .. group .. ':pending'
+  depth = call('ZCARD', lane)
+  leases = tonumber(call('HGET', gactive, group)) or 0
+  ceiling = tonumber(call('HGET', glimit, group)) or 0
+  if depth == 0 or (ceiling > 0 and leases >= ceiling) then
+    call('LPOP', ring)
+    turning = turning - 1
+  else
+    id = call('ZRANGE', lane, '0', '0')[1]
+    row = base .. 'job:' .. id
+    fields = redis.pcall('HMGET', row, 'attempts', 'payload', 'checkpoint', 'holder')
+    if fields[1] and fields[2] then
+      break
+    end
+    call('ZREM', lane, id)
+    id = nil
+  end
+end
+local flat = call('ZCARD', pending)
+
+local reply = {}
+if id then
+  local weight = tonumber(call('HGET', gweight, group)) or 1
+  local spent = 1
+  if facts[2] and string.sub(facts[2], 1, 15) == group .. '|' then
+    spent = (tonumber(string.sub(facts[2], 16)) or 0) + 1
+  end
+  local stays = depth > 1 and (ceiling == 0 or leases + 1 < ceiling)
+  local token = (tonumber(fields[1]) or 0) + 1
+  local now
+  -- @include now.lua
+  call('ZADD', active, format('%.0f', now + lease_ms), id)
+  call('ZREM', lane, id)
+  call('HSET', gactive, group, format('%.0f', leases + 1))
+  -- @include claimed_row.lua
+
+  if stays and spent < weight then
+    call('HSET', meta, 'spent', group .. '|' .. format('%.0f', spent))
+  else
+    if facts[2] then
+      call('HDEL', meta, 'spent')
+    end
+    if not stays then
+      call('LPOP', ring)
+      turning = turning - 1
+    elseif turning > 1 then
+      call('LMOVE', ring, ring, 'LEFT', 'RIGHT')
+    end
+    -- A lane's turn is over: the flat set, which counts as one more lane, is due when left is 0.
+    local left = tonumber(facts[3]) or 0
+    if flat > 0 and left > 0 then
+      call('HSET', meta, 'left', format('%.0f', math.min(left - 1, turning)))
+    end
+  end
+  reply = { id, fields[2], token, group, fields[3] or nil }
+end
+if (turning > 0 or flat > 0) and call('LLEN', wake) == 0 then
+  call('RPUSH', wake, '1')
+end
+return reply

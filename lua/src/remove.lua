@@ -1,0 +1,38 @@
+#!lua flags=allow-oom
+-- Take out a job that nobody holds: pending, scheduled or dead.
+-- KEYS[1] emq:{q}:pending   zset, score 0
+-- KEYS[2] emq:{q}:schedule  zset, score = run-at, unix ms
+-- KEYS[3] emq:{q}:dead      zset, score 0
+-- KEYS[4] emq:{q}:wake      list, wake tokens
+-- KEYS[5] emq:{q}:ring      list, the serviceable lanes
+-- KEYS[6] emq:{q}:paused    set, lanes parked by an operator
+-- KEYS[7] emq:{q}:glimit    hash, lane -> ceiling
+-- KEYS[8] emq:{q}:gactive   hash, lane -> leases out
+-- KEYS[9] emq:{q}:unique    hash, unique key -> the id that holds it
+-- ARGV[1] emq:{q}:          the queue's base
+-- ARGV[2] id                the job
+-- DERIVED emq:{q}:job:<id>  the job's row
+-- DERIVED emq:{q}:g:<group>:pending  its lane
+-- CLOCK   none
+-- RETURNS 1 gone | 0 no row
+-- REFUSES EMQARG EMQSTATE
+-- LEAVES  no trace of the job
+local call = redis.call
+local base, id = ARGV[1], ARGV[2]
+if #KEYS ~= 9 or #ARGV ~= 2 or #id ~= 14 then
+  return redis.error_reply('EMQARG remove takes 9 keys and 2 arguments, id of 14 bytes')
+end
+
+local row = base .. 'job:' .. id
+local fields = call('HMGET', row, 'state', 'group', 'unique')
+local state, group, unique_key = fields[1], fields[2], fields[3]
+if not state then
+  return 0
+end
+if state == 'active' then
+  return redis.error_reply('EMQSTATE the job is leased; cancel it, or wait for its holder')
+end
+local pending, schedule, dead, unique = KEYS[1], KEYS[2], KEYS[3], KEYS[9]
+local ring, paused, glimit, gactive = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+-- @include waiting_gone.lua
+return 1
