@@ -30,6 +30,9 @@ pub struct Contract {
     pub returns: &'static str,
     /// The classes it may refuse with.
     pub refuses: &'static [RefusalClass],
+    /// Whether it runs on a full server (`maxmemory` with `noeviction`), so that one can be
+    /// drained; one that doesn't is refused whole with [`crate::CallError::OutOfMemory`].
+    pub runs_when_full: bool,
 }
 
 /// A key of [`Contract::keys`].

@@ -2,19 +2,9 @@
 
 use std::fmt;
 
-/// The bytes of a script's file.
-macro_rules! embedded {
-    ($name:literal) => {
-        include_str!(concat!("../lua/", $name, ".lua"))
-    };
-    ($name:literal missing) => {
-        ""
-    };
-}
-
 /// Declares [`ScriptName`], its names and the embedded files from one list.
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal $($missing:ident)?,)+) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
         /// A script of the bundle.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -37,7 +27,7 @@ macro_rules! scripts {
             /// The file's bytes as they were at build time.
             pub(crate) const fn embedded(self) -> &'static str {
                 match self {
-                    $(ScriptName::$variant => embedded!($name $($missing)?),)+
+                    $(ScriptName::$variant => include_str!(concat!("../lua/", $name, ".lua")),)+
                 }
             }
         }
@@ -56,7 +46,7 @@ scripts! {
     /// Pending -> active, flat.
     Claim = "claim",
     /// The ring turns one step.
-    LaneClaim = "lane_claim" missing,
+    LaneClaim = "lane_claim",
     /// The job is done: gone.
     Complete = "complete",
     /// Active -> scheduled, or dead at the cap.

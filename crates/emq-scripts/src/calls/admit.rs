@@ -96,8 +96,9 @@ impl ScriptCall for Enqueue<'_> {
         keys: &[key::PENDING, key::WAKE, key::UNIQUE],
         args: &["base", "id", "payload", "durable"],
         tail: Some("pairs"),
-        returns: "1 | 0 | holder id",
+        returns: "1 admitted | 0 duplicate | the id that holds the unique key",
         refuses: &[RefusalClass::Arg, RefusalClass::Kind],
+        runs_when_full: false,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -138,8 +139,9 @@ impl ScriptCall for LaneEnqueue<'_> {
         keys: &[key::WAKE, key::RING, key::PAUSED, key::GLIMIT, key::GACTIVE, key::UNIQUE],
         args: &["base", "id", "payload", "group", "durable"],
         tail: Some("pairs"),
-        returns: "1 | 0 | holder id",
+        returns: "1 admitted | 0 duplicate | the id that holds the unique key",
         refuses: &[RefusalClass::Arg, RefusalClass::Kind],
+        runs_when_full: false,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -201,8 +203,9 @@ impl ScriptCall for Schedule<'_> {
         ],
         args: &["base", "id", "payload", "group", "at_ms", "delay_ms", "durable"],
         tail: Some("pairs"),
-        returns: "1 | 0 | holder id",
+        returns: "1 admitted | 0 duplicate | the id that holds the unique key",
         refuses: &[RefusalClass::Arg, RefusalClass::Kind],
+        runs_when_full: false,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -294,8 +297,10 @@ impl ScriptCall for EnqueueMany<'_> {
         ],
         args: &["base", "durable", "count"],
         tail: Some("items"),
-        returns: "{1 | 0 | -1 | holder id, ...}",
+        returns: "one verdict an item: 1 admitted | 0 duplicate | -1 not of kind JOB \
+                  | the id that holds the unique key",
         refuses: &[RefusalClass::Arg, RefusalClass::Limit],
+        runs_when_full: false,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {

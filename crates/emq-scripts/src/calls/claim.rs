@@ -67,8 +67,9 @@ impl ScriptCall for Claim<'_> {
         keys: &[key::PENDING, key::ACTIVE, key::WAKE, key::RING, key::META],
         args: &["base", "lease_ms", "ticket"],
         tail: None,
-        returns: "{} | {id, payload, token[, checkpoint]}",
+        returns: "{} | {id, payload, token} | {id, payload, token, checkpoint}",
         refuses: &[RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -98,8 +99,9 @@ impl ScriptCall for LaneClaim<'_> {
         ],
         args: &["base", "lease_ms", "ticket"],
         tail: None,
-        returns: "{} | {id, payload, token, group[, checkpoint]}",
+        returns: "{} | {id, payload, token, group} | {id, payload, token, group, checkpoint}",
         refuses: &[RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {

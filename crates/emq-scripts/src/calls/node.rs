@@ -41,8 +41,9 @@ impl NodeLease<'_> {
         keys: &[key::NODES, key::NODES_OWNERS],
         args: &["owner", "lease_ms", "grace_ms", "node"],
         tail: None,
-        returns: "{node, expiry_ms}",
+        returns: "{node, expiry in unix ms}",
         refuses: &[RefusalClass::State, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     /// The command, in wire form.

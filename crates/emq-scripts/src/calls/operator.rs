@@ -47,8 +47,9 @@ impl ScriptCall for Cancel {
         ],
         args: &["base", "id"],
         tail: None,
-        returns: "1 | 2 | 0",
+        returns: "1 gone | 2 asked | 0 no row",
         refuses: &[RefusalClass::State, RefusalClass::Arg, RefusalClass::Kind],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -98,8 +99,9 @@ impl ScriptCall for Requeue {
         ],
         args: &["base", "id"],
         tail: None,
-        returns: "1 | 0",
+        returns: "1 | 0 no row",
         refuses: &[RefusalClass::State, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -146,8 +148,9 @@ impl ScriptCall for Remove {
         ],
         args: &["base", "id"],
         tail: None,
-        returns: "1 | 0",
+        returns: "1 gone | 0 no row",
         refuses: &[RefusalClass::State, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -176,8 +179,9 @@ impl ScriptCall for Purge {
         keys: &[key::DEAD, key::UNIQUE],
         args: &["base", "before_id", "limit"],
         tail: None,
-        returns: "count",
+        returns: "the count removed; 0: nothing is left to purge",
         refuses: &[RefusalClass::Arg, RefusalClass::Limit],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -217,8 +221,9 @@ impl ScriptCall for Drain {
         ],
         args: &["base", "scheduled", "limit"],
         tail: None,
-        returns: "count",
+        returns: "the count removed; 0: nothing is left to drain",
         refuses: &[RefusalClass::Arg, RefusalClass::Limit],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -258,8 +263,9 @@ impl ScriptCall for QueuePause {
         keys: &[key::META],
         args: &[],
         tail: None,
-        returns: "1 | 0",
-        refuses: &[],
+        returns: "1 paused now | 0 it was already",
+        refuses: &[RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -279,8 +285,9 @@ impl ScriptCall for QueueResume {
         keys: &[key::META, key::PENDING, key::RING, key::WAKE],
         args: &[],
         tail: None,
-        returns: "1 | 0",
-        refuses: &[],
+        returns: "1 resumed | 0 it was not paused",
+        refuses: &[RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -305,7 +312,8 @@ impl ScriptCall for Nudge {
         args: &[],
         tail: None,
         returns: "1",
-        refuses: &[],
+        refuses: &[RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {

@@ -52,8 +52,9 @@ impl ScriptCall for Complete<'_> {
         ],
         args: &["base", "id", "token", "ticket"],
         tail: None,
-        returns: "1 | 0",
+        returns: "1 gone | 0 no row",
         refuses: &[RefusalClass::Stale, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -116,8 +117,9 @@ impl ScriptCall for Retry<'_> {
         ],
         args: &["base", "id", "token", "ticket", "delay_ms", "max_attempts", "error", "force_dead"],
         tail: None,
-        returns: "'scheduled' | 'dead' | 0",
+        returns: "'scheduled' | 'dead' | 0 no row",
         refuses: &[RefusalClass::Stale, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -170,6 +172,7 @@ impl ScriptCall for Release<'_> {
         tail: None,
         returns: "1",
         refuses: &[RefusalClass::Stale, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -221,8 +224,9 @@ impl ScriptCall for Extend<'_> {
         keys: &[key::ACTIVE],
         args: &["base", "id", "token", "ticket", "lease_ms"],
         tail: None,
-        returns: "1 | 2",
+        returns: "1 | 2 a cancel was asked for",
         refuses: &[RefusalClass::Stale, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -265,8 +269,9 @@ impl ScriptCall for Checkpoint<'_> {
         keys: &[key::ACTIVE],
         args: &["base", "id", "token", "ticket", "lease_ms", "data"],
         tail: None,
-        returns: "1 | 2",
+        returns: "1 | 2 a cancel was asked for",
         refuses: &[RefusalClass::Stale, RefusalClass::Arg],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {

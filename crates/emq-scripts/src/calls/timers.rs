@@ -32,8 +32,9 @@ impl ScriptCall for Promote {
         ],
         args: &["base", "limit"],
         tail: None,
-        returns: "count",
+        returns: "the count of jobs made pending",
         refuses: &[RefusalClass::Arg, RefusalClass::Limit],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
@@ -84,6 +85,7 @@ impl ScriptCall for Reap {
         tail: None,
         returns: "{returned, buried}",
         refuses: &[RefusalClass::Arg, RefusalClass::Limit],
+        runs_when_full: true,
     };
 
     fn encode(&self, script: &Script, keys: &QueueKeys) -> Cmd {
