@@ -60,3 +60,15 @@ pub(crate) fn line(command: &Command) -> String {
     }
     line
 }
+
+/// apt without questions.
+pub(crate) fn apt() -> Command {
+    let mut command = program("apt-get");
+    command.arg("-q").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    command
+}
+
+/// Whether this user may install packages.
+pub(crate) fn is_root() -> bool {
+    output(program("id").arg("-u")).is_ok_and(|id| id == "0")
+}

