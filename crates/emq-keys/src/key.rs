@@ -182,7 +182,7 @@ impl Key {
                 | QueueFact::Unique
                 | QueueFact::Meta => Structure::Hash,
             },
-            Key::Job { .. } => Structure::Hash,
+            Key::Job { .. } | Key::Reserve(ReserveFact::NodeOwners) => Structure::Hash,
             Key::Lane { .. } | Key::Reserve(ReserveFact::Nodes) => Structure::SortedSet,
             Key::Reserve(ReserveFact::Version) => Structure::String,
             Key::Reserve(ReserveFact::Locks) => return None,

@@ -63,5 +63,7 @@ pub use crate::namespace::Namespace;
 pub use crate::node::{NodeId, NodeIdError};
 pub use crate::queue_keys::{QueueFact, QueueKeys};
 pub use crate::queue_name::{QueueName, QueueNameError};
-pub use crate::reserve::{RESERVE_LOCKS, RESERVE_NODES, RESERVE_VERSION, ReserveFact};
+pub use crate::reserve::{
+    RESERVE_LOCKS, RESERVE_NODE_OWNERS, RESERVE_NODES, RESERVE_VERSION, ReserveFact,
+};
 pub use crate::slot::{SLOT_COUNT, crc16, slot};

@@ -5,8 +5,11 @@ use std::fmt;
 /// The key of the wire version, which the fence claims and verifies.
 pub const RESERVE_VERSION: &str = "{emq}:version";
 
-/// The key of the minting leases: node and expiry. Its companions are named under it.
+/// The key of the minting leases: node and expiry.
 pub const RESERVE_NODES: &str = "{emq}:nodes";
+
+/// The companion of [`RESERVE_NODES`]: node and the owner of its lease.
+pub const RESERVE_NODE_OWNERS: &str = "{emq}:nodes:owners";
 
 /// A name held back for deployment-wide locks.
 pub const RESERVE_LOCKS: &str = "{emq}:locks";
@@ -18,14 +21,16 @@ pub enum ReserveFact {
     Version,
     /// Minting leases.
     Nodes,
+    /// Who holds them.
+    NodeOwners,
     /// Held back by name.
     Locks,
 }
 
 impl ReserveFact {
     /// Every fact of the reserve.
-    pub const ALL: [ReserveFact; 3] =
-        [ReserveFact::Version, ReserveFact::Nodes, ReserveFact::Locks];
+    pub const ALL: [ReserveFact; 4] =
+        [ReserveFact::Version, ReserveFact::Nodes, ReserveFact::NodeOwners, ReserveFact::Locks];
 
     /// Its whole key.
     #[must_use]
@@ -33,6 +38,7 @@ impl ReserveFact {
         match self {
             ReserveFact::Version => RESERVE_VERSION,
             ReserveFact::Nodes => RESERVE_NODES,
+            ReserveFact::NodeOwners => RESERVE_NODE_OWNERS,
             ReserveFact::Locks => RESERVE_LOCKS,
         }
     }

@@ -178,6 +178,13 @@ fn times_outside_the_ids_range_are_refused() {
 }
 
 #[test]
+fn a_job_is_not_named_by_a_hash_but_may_be_at_a_time() {
+    let refused = BrandedId::derive(Namespace::JOB, b"nightly-report");
+    assert_eq!(refused, Err(DeriveError::JobByHash));
+    assert!(BrandedId::derive_at(Namespace::JOB, EPOCH_MS, b"nightly-report").is_ok());
+}
+
+#[test]
 fn a_derived_name_and_its_kind_do_not_run_into_each_other() {
     let id = |ns: Namespace, name: &[u8]| BrandedId::derive(ns, name).expect("derives");
     let (ten, tex) = (namespace!("TEN"), namespace!("TEX"));

@@ -4,7 +4,8 @@ use std::error::Error;
 
 use emq_keys::{
     BrandedId, Gate, Key, KeyError, QueueFact, QueueKeys, QueueName, QueueNameError, RESERVE_LOCKS,
-    RESERVE_NODES, RESERVE_VERSION, ReserveFact, SLOT_COUNT, Structure, crc16, slot,
+    RESERVE_NODE_OWNERS, RESERVE_NODES, RESERVE_VERSION, ReserveFact, SLOT_COUNT, Structure, crc16,
+    slot,
 };
 use proptest::prelude::*;
 
@@ -68,6 +69,7 @@ fn the_reserve_byte_for_byte() {
     let table = [
         (RESERVE_VERSION, "{emq}:version", ReserveFact::Version, Some(Structure::String)),
         (RESERVE_NODES, "{emq}:nodes", ReserveFact::Nodes, Some(Structure::SortedSet)),
+        (RESERVE_NODE_OWNERS, "{emq}:nodes:owners", ReserveFact::NodeOwners, Some(Structure::Hash)),
         (RESERVE_LOCKS, "{emq}:locks", ReserveFact::Locks, None),
     ];
     assert_eq!(table.len(), ReserveFact::ALL.len());
@@ -157,7 +159,7 @@ fn what_is_not_of_the_grammar_is_refused_with_its_reason() {
         assert!(matches!(error, KeyError::Id(_)), "{tail}");
         assert!(error.source().is_some(), "the cause is the id's own error");
     }
-    for fact in ["", "versions", "node", "locks:a"] {
+    for fact in ["", "versions", "node", "nodes:", "locks:a"] {
         let error = Key::parse(format!("{{emq}}:{fact}").as_bytes()).expect_err("unknown");
         assert_eq!(error, KeyError::UnknownFact { fact: fact.as_bytes().into() });
     }
