@@ -1,6 +1,7 @@
 //! The project's own automation: `cargo xtask <task>`. This file only dispatches; a task is a module.
 
 mod ci;
+mod container;
 mod fuzz;
 mod layers;
 mod sh;

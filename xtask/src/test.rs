@@ -9,14 +9,14 @@ use std::process::Stdio;
 
 use crate::{Outcome, sh, valkey};
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(crate) struct Args {
     /// Run on this server binary instead of the one that is found (EMQ_VALKEY_SERVER)
     #[arg(long, value_name = "PATH")]
-    server: Option<PathBuf>,
+    pub(crate) server: Option<PathBuf>,
     /// Arguments for `cargo test` instead of `--workspace`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    cargo: Vec<String>,
+    pub(crate) cargo: Vec<String>,
 }
 
 /// What the closing lines of the test binaries add up to.

@@ -43,3 +43,8 @@ pub use builder::{Builder, Fsync};
 pub use error::{AdminError, StartError};
 pub use find::{VALKEY_RELEASE, cache_dir, cached_server, server_binary};
 pub use valkey::Valkey;
+
+/// Compiles the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
