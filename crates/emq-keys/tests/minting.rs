@@ -140,7 +140,7 @@ proptest! {
                 EPOCH_MS - 3..EPOCH_MS + 3,
                 MAX_UNIX_MS - 2..=MAX_UNIX_MS + 2,
             ], 1..6_000_usize),
-            1..60,
+            1..25,
         )
     ) {
         let minter = minter(9);
