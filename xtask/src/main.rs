@@ -4,6 +4,7 @@ mod ci;
 mod container;
 mod fuzz;
 mod layers;
+mod rung;
 mod sh;
 mod test;
 mod tools;
@@ -40,6 +41,8 @@ enum Task {
     Tools(tools::Command),
     /// Check the law of layers: a forbidden edge between crates fails
     Layers,
+    /// Run a chapter's gates against a live Valkey
+    Rung(rung::Args),
     /// Fuzz the RESP decoder
     Fuzz(fuzz::Args),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Task::Valkey(command) => valkey::run(&command),
         Task::Tools(command) => tools::run(&command),
         Task::Layers => layers::run(),
+        Task::Rung(args) => rung::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {

@@ -1,0 +1,53 @@
+//! Where a rung stands: a Valkey of its own, and the small questions that gates ask of it.
+
+use std::time::Duration;
+
+use emq_scripts::{FenceOptions, Fenced};
+use emq_testkit::Valkey;
+use emq_wire::{Config, Connection, Reply};
+
+use crate::Failure;
+
+/// The server of one rung. Gates that plant versions or stop a server start one of their own.
+pub(super) struct Ground {
+    valkey: Valkey,
+}
+
+impl Ground {
+    pub(super) fn start() -> Result<Self, Failure> {
+        Ok(Self { valkey: Valkey::start()? })
+    }
+
+    pub(super) fn valkey(&self) -> &Valkey {
+        &self.valkey
+    }
+
+    pub(super) fn config(&self) -> Result<Config, Failure> {
+        config_of(&self.valkey)
+    }
+
+    /// A plain connection.
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        Ok(Connection::connect(self.config()?).await?)
+    }
+
+    /// A connection that passed the fence.
+    pub(super) async fn fenced(&self) -> Result<Fenced, Failure> {
+        Ok(Fenced::connect(self.config()?, FenceOptions::default()).await?)
+    }
+}
+
+pub(super) fn config_of(valkey: &Valkey) -> Result<Config, Failure> {
+    let config: Config = valkey.url().parse()?;
+    Ok(config.connect_timeout(Duration::from_secs(10)))
+}
+
+/// Fails a gate when something isn't so.
+pub(super) fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}
+
+/// The integer that a reply must be.
+pub(super) fn int(reply: &Reply) -> Result<i64, Failure> {
+    reply.as_int().ok_or_else(|| format!("an integer was expected, not {reply:?}").into())
+}

@@ -1,0 +1,119 @@
+//! `cargo xtask rung`: a chapter's gates against a live Valkey, and their frozen transcripts.
+
+mod connector;
+mod ground;
+mod keyspace;
+mod throughput;
+mod transcript;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use self::ground::Ground;
+use self::transcript::{Seen, Verdict};
+use crate::{Failure, Outcome, sh};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The chapter: A, 3.1, ... or all
+    rung: String,
+    /// Write the transcripts to docs/rungs instead of comparing with those there
+    #[arg(long)]
+    freeze: bool,
+}
+
+/// What a gate saw, in words and numbers; a failure says what went wrong instead.
+type Finding = Result<String, Failure>;
+/// A gate's check.
+type Check = for<'a> fn(&'a Ground) -> Pin<Box<dyn Future<Output = Finding> + Send + 'a>>;
+
+/// One gate of a chapter.
+pub(super) struct Gate {
+    /// Its number and its word, `A1 fence`.
+    name: &'static str,
+    check: Check,
+}
+
+/// One chapter.
+struct Rung {
+    number: &'static str,
+    chapter: &'static str,
+    /// The transcript's file name.
+    file: &'static str,
+    gates: &'static [Gate],
+}
+
+/// Names a gate and boxes its check.
+macro_rules! gate {
+    ($name:literal, $check:path) => {
+        $crate::rung::Gate { name: $name, check: |ground| Box::pin($check(ground)) }
+    };
+}
+use gate;
+
+const RUNGS: &[Rung] = &[
+    Rung {
+        number: "A",
+        chapter: "the connector",
+        file: "emq_connector_check.out",
+        gates: connector::GATES,
+    },
+    Rung {
+        number: "3.1",
+        chapter: "the fence and the keyspace",
+        file: "bcs_rung_3_1_check.out",
+        gates: keyspace::GATES,
+    },
+];
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    crate::valkey::ensure()?;
+    let chosen: Vec<&Rung> =
+        RUNGS.iter().filter(|r| args.rung == "all" || r.number == args.rung).collect();
+    if chosen.is_empty() {
+        let known: Vec<&str> = RUNGS.iter().map(|r| r.number).collect();
+        return Err(format!("no rung {}; there are {} and all", args.rung, known.join(", ")).into());
+    }
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut failed = Vec::new();
+    for rung in chosen {
+        if let Err(failure) = runtime.block_on(climb(rung, args.freeze)) {
+            eprintln!("rung {}: {}", rung.number, crate::with_causes(failure.as_ref()));
+            failed.push(rung.number);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
+}
+
+/// Runs a chapter's gates, prints them, and freezes or compares.
+async fn climb(rung: &Rung, freeze: bool) -> Outcome {
+    let ground = Ground::start()?;
+    let mut seen = Seen::new(rung.number, rung.chapter, ground.valkey().version()?);
+    for line in seen.header() {
+        println!("{line}");
+    }
+    for gate in rung.gates {
+        let finding = (gate.check)(&ground).await;
+        let verdict = match finding {
+            Ok(words) => Verdict { name: gate.name, ok: true, words },
+            Err(failure) => {
+                Verdict { name: gate.name, ok: false, words: crate::with_causes(failure.as_ref()) }
+            }
+        };
+        println!("{}", verdict.line());
+        seen.push(verdict);
+    }
+    println!("{}", seen.tally());
+    let path = sh::root().join("docs/rungs").join(rung.file);
+    if !seen.all_ok() {
+        return Err("a gate failed".into());
+    }
+    if freeze {
+        seen.write(&path)?;
+        println!("frozen: docs/rungs/{}", rung.file);
+        return Ok(());
+    }
+    seen.compare(&path)?;
+    println!("matches docs/rungs/{}", rung.file);
+    Ok(())
+}
