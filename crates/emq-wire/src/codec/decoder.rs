@@ -8,7 +8,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
 
-use super::nesting::{Level, Placed, Shape};
+use super::nesting::{Level, Shape};
 use super::number::{self, Malformed};
 use super::{Limits, ProtocolError, Reply, ServerError};
 
@@ -99,6 +99,35 @@ impl Decoder {
     /// # Errors
     /// A malformed or oversized frame; every later call answers the same.
     pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Option<Reply>, ProtocolError> {
+        if self.is_between_replies() && self.failed.is_none() {
+            // The commonest replies of all, without the loop.
+            match plain(buf) {
+                Plain::Int { value, whole } => {
+                    buf.advance(whole);
+                    return Ok(Some(Reply::Int(value)));
+                }
+                Plain::Text { header, len } if len <= self.most_text() => {
+                    let mut at = 0;
+                    let text = take(buf, &mut at, header, len);
+                    buf.advance(at + 2);
+                    return Ok(Some(Reply::Bulk(text)));
+                }
+                _ if buf.starts_with(b"+OK\r\n") => {
+                    buf.advance(5);
+                    return Ok(Some(Reply::Simple(Bytes::from_static(b"OK"))));
+                }
+                _ => {}
+            }
+        }
+        self.decode_any(buf)
+    }
+
+    /// The longest string that the reply under way may still hold.
+    fn most_text(&self) -> usize {
+        self.limits.max_bulk_bytes.min(self.limits.max_reply_bytes - self.bytes)
+    }
+
+    fn decode_any(&mut self, buf: &mut BytesMut) -> Result<Option<Reply>, ProtocolError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -125,28 +154,57 @@ impl Decoder {
                 Some(pending) => self.body(pending, buf, at)?,
                 None => self.frame(buf, at)?,
             };
-            match step {
-                Step::Value(value) => {
-                    if let Some(reply) = self.place(value) {
-                        (self.elements, self.bytes) = (0, 0);
-                        return Ok(Some(reply));
-                    }
-                }
-                Step::Nothing => {}
-                Step::Incomplete => return Ok(None),
+            match (step, self.open.last_mut()) {
+                (Step::Incomplete, _) => return Ok(None),
+                (Step::Value(reply), None) => return Ok(Some(self.finish(reply))),
+                (Step::Value(value), Some(level)) => level.place(value),
+                (Step::Nothing, _) => {}
+            }
+            self.fill(buf, at);
+            if let Some(reply) = self.close() {
+                return Ok(Some(self.finish(reply)));
             }
         }
     }
 
-    /// Puts a value into the innermost collection, closing each that becomes full.
-    fn place(&mut self, mut value: Reply) -> Option<Reply> {
-        while let Some(level) = self.open.last_mut() {
-            match level.place(value) {
-                Placed::More => return None,
-                Placed::Full => value = self.open.pop()?.into_reply()?,
+    fn finish(&mut self, reply: Reply) -> Reply {
+        (self.elements, self.bytes) = (0, 0);
+        reply
+    }
+
+    /// Closes the collections that are full. The outermost one is the reply.
+    fn close(&mut self) -> Option<Reply> {
+        while self.open.last().is_some_and(Level::is_full) {
+            let Some(value) = self.open.pop()?.into_reply() else { continue };
+            match self.open.last_mut() {
+                Some(level) => level.place(value),
+                None => return Some(value),
             }
         }
-        Some(value)
+        None
+    }
+
+    /// Puts the strings and integers that most lists consist of straight into the innermost
+    /// collection. It stops before anything else, and before what is incomplete or wrong: `frame`
+    /// sees to those.
+    fn fill(&mut self, buf: &mut BytesMut, at: &mut usize) {
+        let mut most = self.most_text();
+        let Some(level) = self.open.last_mut() else { return };
+        while !level.is_full() {
+            match plain(&buf[*at..]) {
+                Plain::Int { value, whole } => {
+                    *at += whole;
+                    level.place(Reply::Int(value));
+                }
+                Plain::Text { header, len } if len <= most => {
+                    self.bytes += len;
+                    most = most.min(self.limits.max_reply_bytes - self.bytes);
+                    level.place(Reply::Bulk(take(buf, at, header, len)));
+                    *at += 2;
+                }
+                Plain::Text { .. } | Plain::Other => return,
+            }
+        }
     }
 
     fn frame(&mut self, buf: &mut BytesMut, at: &mut usize) -> Progress {
@@ -325,6 +383,30 @@ impl Decoder {
         let limit = self.limits.max_reply_bytes;
         self.bytes = self.bytes.saturating_add(len);
         if self.bytes > limit { Err(ProtocolError::ReplyTooLong { limit }) } else { Ok(()) }
+    }
+}
+
+/// A look at the start of a frame that may be one of the two common ones, and whole.
+enum Plain {
+    Int { value: i64, whole: usize },
+    Text { header: usize, len: usize },
+    Other,
+}
+
+#[inline(always)]
+fn plain(bytes: &[u8]) -> Plain {
+    let Some((&tag, line)) = bytes.split_first() else { return Plain::Other };
+    if tag != b'$' && tag != b':' {
+        return Plain::Other;
+    }
+    let Ok(Some((value, taken))) = number::integer(line) else { return Plain::Other };
+    if tag == b':' {
+        return Plain::Int { value, whole: taken + 1 };
+    }
+    let Ok(len) = usize::try_from(value) else { return Plain::Other };
+    match line[taken..].get(len..) {
+        Some([b'\r', b'\n', ..]) => Plain::Text { header: taken + 1, len },
+        _ => Plain::Other,
     }
 }
 

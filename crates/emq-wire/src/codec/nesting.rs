@@ -29,19 +29,8 @@ pub(super) struct Level {
     shape: Shape,
     /// Values that must still come.
     left: usize,
+    /// What came; keys and values of a map in turn.
     items: Vec<Reply>,
-    pairs: Vec<(Reply, Reply)>,
-    /// A map's key, until its value comes.
-    key: Option<Reply>,
-}
-
-/// What became of a value that was put into a collection.
-#[derive(Debug)]
-pub(super) enum Placed {
-    /// Others must follow.
-    More,
-    /// It was the last.
-    Full,
 }
 
 impl Level {
@@ -50,32 +39,27 @@ impl Level {
     /// Room is made for what was announced, up to a bound that halves with each level: all the
     /// open collections together never hold more than 2,048 slots that nothing filled.
     pub(super) fn new(shape: Shape, values: usize, depth: usize) -> Self {
-        let room = 1024_usize.checked_shr(depth as u32).unwrap_or(0);
-        let (items, pairs) = match shape {
-            Shape::Array | Shape::Set | Shape::Push => (values.min(room), 0),
-            Shape::Map => (0, (values / 2).min(room / 2)),
-            Shape::Attribute => (0, 0),
+        let room = match shape {
+            Shape::Attribute => 0,
+            _ => 1024_usize.checked_shr(depth as u32).unwrap_or(0),
         };
-        Self {
-            shape,
-            left: values,
-            items: Vec::with_capacity(items),
-            pairs: Vec::with_capacity(pairs),
-            key: None,
-        }
+        Self { shape, left: values, items: Vec::with_capacity(values.min(room)) }
     }
 
-    pub(super) fn place(&mut self, value: Reply) -> Placed {
+    /// Whether nothing more must come.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Adds a value to a collection that isn't full.
+    #[inline]
+    pub(super) fn place(&mut self, value: Reply) {
         match self.shape {
-            Shape::Array | Shape::Set | Shape::Push => self.items.push(value),
-            Shape::Map => match self.key.take() {
-                None => self.key = Some(value),
-                Some(key) => self.pairs.push((key, value)),
-            },
             Shape::Attribute => drop(value),
+            _ => self.items.push(value),
         }
         self.left -= 1;
-        if self.left == 0 { Placed::Full } else { Placed::More }
     }
 
     /// The finished collection; an attribute leaves nothing.
@@ -84,7 +68,14 @@ impl Level {
             Shape::Array => Some(Reply::Array(self.items)),
             Shape::Set => Some(Reply::Set(self.items)),
             Shape::Push => Some(Reply::Push(self.items)),
-            Shape::Map => Some(Reply::Map(self.pairs)),
+            Shape::Map => {
+                let mut pairs = Vec::with_capacity(self.items.len() / 2);
+                let mut items = self.items.into_iter();
+                while let (Some(key), Some(value)) = (items.next(), items.next()) {
+                    pairs.push((key, value));
+                }
+                Some(Reply::Map(pairs))
+            }
             Shape::Attribute => None,
         }
     }

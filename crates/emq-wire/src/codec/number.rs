@@ -10,6 +10,7 @@ pub(super) struct Malformed;
 /// Only the form that the server prints is accepted: no plus sign, no leading zero, no `-0`.
 /// Anything else means that this isn't the start of a number at all. At most 21 bytes are looked
 /// at, so starting over when more bytes arrive costs nothing that grows.
+#[inline]
 pub(super) fn integer(line: &[u8]) -> Result<Option<(i64, usize)>, Malformed> {
     let sign = usize::from(line.first() == Some(&b'-'));
     let mut value: u64 = 0;

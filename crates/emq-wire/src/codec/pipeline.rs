@@ -84,12 +84,12 @@ impl Pipeline {
     }
 
     /// Adds a command at the end.
-    pub fn push(&mut self, cmd: Cmd) {
+    pub fn push(&mut self, mut cmd: Cmd) {
         let start = self.buf.len();
         let hazard = cmd.hazard().and_then(|hazard| self.transaction.see(hazard));
         self.hazard = self.hazard.or(hazard);
         let script = cmd.script().filter(|_| self.transaction != Transaction::Queueing).cloned();
-        self.buf.extend_from_slice(&cmd.finish());
+        self.buf.extend_from_slice(cmd.wire());
         if let Some(script) = script {
             let bytes = start..self.buf.len();
             self.scripts.push(ScriptSpan { index: self.replies, bytes, script });
