@@ -23,8 +23,8 @@ local base, id = ARGV[1], ARGV[2]
 if #KEYS ~= 10 or #ARGV ~= 2 then
   return redis.error_reply('EMQARG cancel takes 10 keys and 2 arguments')
 end
-if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
-  if find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
+  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
     return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
   end
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')

@@ -44,6 +44,6 @@ if tonumber(lease_ms) > 0 then
   local now
   local time = call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
-  call('ZADD', active, string.format('%.0f', now + lease_ms), id)
+  call('ZADD', active, now + lease_ms, id)
 end
 return fields[4] and 2 or 1

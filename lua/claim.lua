@@ -53,7 +53,7 @@ if id then
   local now
   local time = call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
-  call('ZADD', active, string.format('%.0f', now + lease_ms), id)
+  call('ZADD', active, now + lease_ms, id)
   call('ZREM', pending, id)
   if ticket ~= '' then
     call('HSET', row, 'state', 'active', 'attempts', string.format('%.0f', token), 'holder', ticket)
@@ -65,7 +65,7 @@ if id then
   end
   if turning > 0 then
     -- The flat set, which counts as one more lane, had its turn: the ring's come first now.
-    call('HSET', meta, 'left', string.format('%.0f', turning))
+    call('HSET', meta, 'left', turning)
   end
   reply = { id, fields[2], token, fields[3] or nil }
 end

@@ -18,8 +18,8 @@ local base, id, durable = ARGV[1], ARGV[2], ARGV[4]
 if #KEYS ~= 3 or #ARGV < 4 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG enqueue takes 3 keys, 4 arguments (durable 0 or 1) and pairs')
 end
-if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
-  if find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
+  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
     return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
   end
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')

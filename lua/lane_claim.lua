@@ -38,21 +38,22 @@ end
 -- An id without a row is dropped, and the next one is looked at; so is a lane that isn't
 -- serviceable (a torn past).
 local turning = call('LLEN', ring)
-local group, id, row, fields, lane, depth, leases, ceiling
+local group, lane, leases, ceiling, id, more, row, fields
 for _ = 1, 100 do
   group = call('LINDEX', ring, '0')
   if not group then
     break
   end
   lane = base .. 'g:' .. group .. ':pending'
-  depth = call('ZCARD', lane)
+  local head = call('ZRANGE', lane, '0', '1')
+  id, more = head[1], head[2]
   leases = tonumber(call('HGET', gactive, group)) or 0
   ceiling = tonumber(call('HGET', glimit, group)) or 0
-  if depth == 0 or (ceiling > 0 and leases >= ceiling) then
+  if not id or (ceiling > 0 and leases >= ceiling) then
+    id = nil
     call('LPOP', ring)
     turning = turning - 1
   else
-    id = call('ZRANGE', lane, '0', '0')[1]
     row = base .. 'job:' .. id
     fields = redis.pcall('HMGET', row, 'attempts', 'payload', 'checkpoint', 'holder')
     if fields[1] and fields[2] then
@@ -63,6 +64,7 @@ for _ = 1, 100 do
   end
 end
 local flat = call('ZCARD', pending)
+local tokens = call('LLEN', wake)
 
 local reply = {}
 if id then
@@ -71,12 +73,12 @@ if id then
   if facts[2] and string.sub(facts[2], 1, 15) == group .. '|' then
     spent = (tonumber(string.sub(facts[2], 16)) or 0) + 1
   end
-  local stays = depth > 1 and (ceiling == 0 or leases + 1 < ceiling)
+  local stays = more and (ceiling == 0 or leases + 1 < ceiling)
   local token = (tonumber(fields[1]) or 0) + 1
   local now
   local time = call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
-  call('ZADD', active, format('%.0f', now + lease_ms), id)
+  call('ZADD', active, now + lease_ms, id)
   call('ZREM', lane, id)
   call('HSET', gactive, group, format('%.0f', leases + 1))
   if ticket ~= '' then
@@ -103,12 +105,12 @@ if id then
     -- A lane's turn is over: the flat set, which counts as one more lane, is due when left is 0.
     local left = tonumber(facts[3]) or 0
     if flat > 0 and left > 0 then
-      call('HSET', meta, 'left', format('%.0f', math.min(left - 1, turning)))
+      call('HSET', meta, 'left', math.min(left - 1, turning))
     end
   end
   reply = { id, fields[2], token, group, fields[3] or nil }
 end
-if (turning > 0 or flat > 0) and call('LLEN', wake) == 0 then
+if (turning > 0 or flat > 0) and tokens == 0 then
   call('RPUSH', wake, '1')
 end
 return reply

@@ -23,13 +23,13 @@ local base, id, group, durable = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 if #KEYS ~= 6 or #ARGV < 5 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG lane_enqueue takes 6 keys, 5 arguments, pairs; durable 0 or 1')
 end
-if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
-  if find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
+  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
     return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
   end
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
 end
-if not find(group, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+if #group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
   return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
 end
 local first, last, unique_key = 6, #ARGV, false

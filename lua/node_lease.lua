@@ -67,6 +67,6 @@ else
 end
 
 local expiry = now + lease_ms
-call('ZADD', nodes, string.format('%.0f', expiry), node)
+call('ZADD', nodes, expiry, node)
 call('HSET', owners, node, owner)
 return { tonumber(node), expiry }

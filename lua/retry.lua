@@ -89,14 +89,17 @@ call('ZREM', active, id)
 if to_dead then
   call('ZADD', dead, '0', id)
 else
-  call('ZADD', schedule, string.format('%.0f', due), id)
+  call('ZADD', schedule, due, id)
 end
-call('HSET', row, 'state', to_dead and 'dead' or 'scheduled')
+local state = to_dead and 'dead' or 'scheduled'
 if error ~= '' then
-  call('HSET', row, 'last_error', error)
-  call('HDEL', row, 'holder')
+  call('HSET', row, 'state', state, 'last_error', error)
 else
-  call('HDEL', row, 'holder', 'last_error')
+  call('HSET', row, 'state', state)
+  call('HDEL', row, 'last_error')
+end
+if ticket ~= '' then
+  call('HDEL', row, 'holder')
 end
 if group then
   if leases > 1 then
@@ -111,4 +114,4 @@ end
 if (earliest or reopens) and tokens == 0 then
   call('RPUSH', wake, '1')
 end
-return to_dead and 'dead' or 'scheduled'
+return state

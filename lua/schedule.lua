@@ -30,13 +30,13 @@ local at_ms, delay_ms, durable = ARGV[5], ARGV[6], ARGV[7]
 if #KEYS ~= 8 or #ARGV < 7 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG schedule takes 8 keys, 7 arguments (durable 0 or 1) and pairs')
 end
-if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
-  if find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
+  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
     return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
   end
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
 end
-if group ~= '' and not find(group, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+if group ~= '' and (#group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
   return redis.error_reply('EMQARG group must be a branded id: 14 bytes, or empty')
 end
 if not find(at_ms, '^%d+$') or tonumber(at_ms) > 4398046511104 then
@@ -110,7 +110,7 @@ if at_ms > 0 or delay_ms > 0 then
 end
 local enters = false
 if state == 'scheduled' then
-  call('ZADD', schedule, string.format('%.0f', due), id)
+  call('ZADD', schedule, due, id)
 elseif group == '' then
   call('ZADD', pending, '0', id)
 else

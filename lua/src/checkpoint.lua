@@ -38,6 +38,6 @@ end
 if tonumber(lease_ms) > 0 then
   local now
   -- @include now.lua
-  call('ZADD', active, string.format('%.0f', now + lease_ms), id)
+  call('ZADD', active, now + lease_ms, id)
 end
 return fields[4] and 2 or 1

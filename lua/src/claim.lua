@@ -49,12 +49,12 @@ if id then
   local token = (tonumber(fields[1]) or 0) + 1
   local now
   -- @include now.lua
-  call('ZADD', active, string.format('%.0f', now + lease_ms), id)
+  call('ZADD', active, now + lease_ms, id)
   call('ZREM', pending, id)
   -- @include claimed_row.lua
   if turning > 0 then
     -- The flat set, which counts as one more lane, had its turn: the ring's come first now.
-    call('HSET', meta, 'left', string.format('%.0f', turning))
+    call('HSET', meta, 'left', turning)
   end
   reply = { id, fields[2], token, fields[3] or nil }
 end

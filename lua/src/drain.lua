@@ -16,7 +16,7 @@
 -- RETURNS the count removed; 0: nothing is left to drain
 -- REFUSES EMQARG EMQLIMIT
 -- LEAVES  no trace of the jobs removed; emptied lanes out of the ring
-local call, format = redis.call, string.format
+local call = redis.call
 local pending, schedule, ring, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local glimit, unique = KEYS[5], KEYS[7]
 local base, scheduled, limit = ARGV[1], ARGV[2], ARGV[3]
@@ -27,13 +27,13 @@ end
 
 -- A take is a set and the ids that leave it. Everything is read before the first write.
 local takes, room = {}, tonumber(limit)
-local ids = call('ZRANGE', pending, '0', format('%.0f', room - 1))
+local ids = call('ZRANGE', pending, '0', room - 1)
 if #ids > 0 then
   takes[1] = { pending, ids, 'pending' }
   room = room - #ids
 end
 if scheduled == '1' and room > 0 then
-  ids = call('ZRANGE', schedule, '0', format('%.0f', room - 1))
+  ids = call('ZRANGE', schedule, '0', room - 1)
   if #ids > 0 then
     takes[#takes + 1] = { schedule, ids, 'scheduled' }
     room = room - #ids
@@ -43,7 +43,7 @@ end
 -- The lanes of the ring, from its head: those that are emptied are its first ones.
 local emptied, seen = 0, {}
 if room > 0 then
-  local lanes = call('LRANGE', ring, '0', format('%.0f', room - 1))
+  local lanes = call('LRANGE', ring, '0', room - 1)
   for i = 1, #lanes do
     local group = lanes[i]
     seen[group] = true
@@ -93,7 +93,7 @@ for t = 1, #takes do
   removed = removed + #takes[t][2]
 end
 if emptied > 0 then
-  call('LTRIM', ring, format('%.0f', emptied), '-1')
+  call('LTRIM', ring, emptied, '-1')
 end
 -- @include rows_gone.lua
 return removed

@@ -24,6 +24,7 @@ local call, find = redis.call, string.find
 local pending, schedule, wake, ring = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local paused, glimit, gactive, unique = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local base, durable, count = ARGV[1], ARGV[2], ARGV[3]
+local args = ARGV
 if #KEYS ~= 8 or #ARGV < 3 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG enqueue_many takes 8 keys, 3 arguments, items; durable 0 or 1')
 end
@@ -36,16 +37,15 @@ if count > 400 then
 end
 
 -- Arguments and policy, for all items, before anything is looked up.
-local n, at, bytes, timed = #ARGV, 4, 0, false
-local verdicts, starts, ends, rows, keys = {}, {}, {}, {}, {}
+local at, bytes, timed, job = 4, 0, false, base .. 'job:'
+local verdicts, starts, rows, keys = {}, {}, {}, {}
 for i = 1, count do
-  local npairs = ARGV[at + 4]
-  if not npairs or not find(npairs, '^%d%d?$') or tonumber(npairs) % 2 == 1 then
+  local id, group, run_at_ms, npairs = args[at], args[at + 2], args[at + 3], args[at + 4]
+  if not npairs then
     return redis.error_reply('EMQARG an item: id, payload, group, run_at_ms, npairs (even), pairs')
   end
-  local id, group, run_at_ms = ARGV[at], ARGV[at + 2], ARGV[at + 3]
-  if not find(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$') then
-    if not find(id, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+  if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
+    if #id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
       return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
     end
     verdicts[i] = -1
@@ -57,17 +57,23 @@ for i = 1, count do
     end
     timed = true
   end
-  bytes = bytes + #ARGV[at + 1]
-  local first, last, unique_key = at + 5, at + 4 + npairs, false
-  if last > n then
-    return redis.error_reply('EMQARG an item has fewer pairs than it says')
+  bytes = bytes + #args[at + 1]
+  starts[i], rows[i] = at, job .. id
+  if npairs == '0' then
+    at = at + 5
+  else
+    if not find(npairs, '^%d+$') or #npairs > 1 or at + 4 + npairs > #args then
+      return redis.error_reply('EMQARG npairs must be even, at most 8, and true')
+    end
+    local first, last, unique_key = at + 5, at + 4 + npairs, false
+    -- @include pairs.lua
+    keys[i] = unique_key
+    at = last + 1
   end
-  -- @include pairs.lua
-  starts[i], ends[i], keys[i], rows[i] = at, last, unique_key, base .. 'job:' .. id
-  at = last + 1
 end
-if at ~= n + 1 then
-  return redis.error_reply('EMQARG there are more arguments than count items')
+starts[count + 1] = at
+if at ~= #args + 1 then
+  return redis.error_reply('EMQARG the items do not end where the arguments do')
 end
 if bytes > 1048576 then
   return redis.error_reply('EMQLIMIT a call carries at most 1 MiB of payload; send fewer items')
@@ -84,10 +90,10 @@ if timed then
 end
 local tokens = call('LLEN', wake)
 local some_exist = call('EXISTS', unpack(rows)) > 0
-local seen, held, resent, states = {}, {}, {}, {}
-local flat, later, lanes, entering, runnable, earliest = {}, {}, {}, {}, 0, false
+local seen, held, resent, later = {}, {}, {}, {}
+local flat, schedules, lanes, entering, runnable, earliest = {}, {}, {}, {}, 0, false
 for i = 1, count do
-  local id, unique_key, verdict = ARGV[starts[i]], keys[i], verdicts[i]
+  local id, unique_key, verdict = args[starts[i]], keys[i], verdicts[i]
   if not verdict and (seen[id] or (some_exist and call('EXISTS', rows[i]) == 1)) then
     verdict = 0
     if durable == '1' and not seen[id] then
@@ -101,28 +107,32 @@ for i = 1, count do
     end
   end
   if not verdict then
-    verdict, seen[id], states[i] = 1, true, 'pending'
+    verdict, seen[id] = 1, true
     if unique_key then
       held[unique_key] = id
     end
-    local group, due = ARGV[starts[i] + 2], tonumber(ARGV[starts[i] + 3])
+    local group, due = args[starts[i] + 2], 0
+    if timed then
+      due = tonumber(args[starts[i] + 3])
+    end
     if due > now then
-      states[i] = 'scheduled'
-      later[#later + 1] = string.format('%.0f', due)
-      later[#later + 1] = id
+      later[i] = true
+      schedules[#schedules + 1] = due
+      schedules[#schedules + 1] = id
       if not earliest then
         -- @include earliest.lua
       end
     elseif group == '' then
+      runnable = runnable + 1
       flat[#flat + 1] = '0'
       flat[#flat + 1] = id
-      runnable = runnable + 1
     else
       -- @include lane_of.lua
       lane.depth = lane.depth + 1
-      lane.adds = lane.adds or {}
-      lane.adds[#lane.adds + 1] = '0'
-      lane.adds[#lane.adds + 1] = id
+      local adds = lane.adds or {}
+      adds[#adds + 1] = '0'
+      adds[#adds + 1] = id
+      lane.adds = adds
       -- @include lane_serves.lua
       if lane.served then
         runnable = runnable + 1
@@ -139,22 +149,25 @@ end
 if #flat > 0 then
   call('ZADD', pending, unpack(flat))
 end
-if #later > 0 then
-  call('ZADD', schedule, unpack(later))
+if #schedules > 0 then
+  call('ZADD', schedule, unpack(schedules))
 end
 for _, lane in pairs(lanes) do
   call('ZADD', lane.key, unpack(lane.adds))
 end
 for i = 1, count do
-  if states[i] then
+  if verdicts[i] == 1 then
     local start = starts[i]
-    local group = ARGV[start + 2]
+    local state, payload, group = 'pending', args[start + 1], args[start + 2]
+    if later[i] then
+      state = 'scheduled'
+    end
     if group == '' then
-      call('HSET', rows[i], 'state', states[i], 'attempts', '0', 'payload', ARGV[start + 1],
-        unpack(ARGV, start + 5, ends[i]))
+      call('HSET', rows[i], 'state', state, 'attempts', '0', 'payload', payload,
+        unpack(args, start + 5, starts[i + 1] - 1))
     else
-      call('HSET', rows[i], 'state', states[i], 'attempts', '0', 'payload', ARGV[start + 1],
-        'group', group, unpack(ARGV, start + 5, ends[i]))
+      call('HSET', rows[i], 'state', state, 'attempts', '0', 'payload', payload,
+        'group', group, unpack(args, start + 5, starts[i + 1] - 1))
     end
   end
 end

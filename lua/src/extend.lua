@@ -24,5 +24,5 @@ local fields = call('HMGET', base .. 'job:' .. id, 'state', 'attempts', 'holder'
 -- @include live_lease.lua
 local now
 -- @include now.lua
-call('ZADD', active, string.format('%.0f', now + lease_ms), id)
+call('ZADD', active, now + lease_ms, id)
 return fields[4] and 2 or 1

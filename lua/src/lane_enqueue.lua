@@ -24,7 +24,7 @@ if #KEYS ~= 6 or #ARGV < 5 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG lane_enqueue takes 6 keys, 5 arguments, pairs; durable 0 or 1')
 end
 -- @include job_id.lua
-if not find(group, '^%u%u%u%w%w%w%w%w%w%w%w%w%w%w$') then
+if #group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
   return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
 end
 local first, last, unique_key = 6, #ARGV, false

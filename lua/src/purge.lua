@@ -20,7 +20,7 @@ end
 
 local ids
 if before_id == '' then
-  ids = call('ZRANGE', dead, '0', string.format('%.0f', limit - 1))
+  ids = call('ZRANGE', dead, '0', limit - 1)
 else
   ids = call('ZRANGE', dead, '-', '(' .. before_id, 'BYLEX', 'LIMIT', '0', limit)
 end

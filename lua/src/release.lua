@@ -54,7 +54,9 @@ else
   call('ZREM', active, id)
 end
 call('HSET', row, 'state', 'pending', 'forgiven', format('%.0f', forgiven))
-call('HDEL', row, 'holder')
+if ticket ~= '' then
+  call('HDEL', row, 'holder')
+end
 if runnable and tokens == 0 then
   call('RPUSH', wake, '1')
 end

@@ -73,7 +73,7 @@ if at_ms > 0 or delay_ms > 0 then
 end
 local enters = false
 if state == 'scheduled' then
-  call('ZADD', schedule, string.format('%.0f', due), id)
+  call('ZADD', schedule, due, id)
 elseif group == '' then
   call('ZADD', pending, '0', id)
 else
