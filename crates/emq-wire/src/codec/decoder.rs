@@ -114,6 +114,7 @@ impl Decoder {
                 }
                 _ if buf.starts_with(b"+OK\r\n") => {
                     buf.advance(5);
+                    self.searched = 0;
                     return Ok(Some(Reply::Simple(Bytes::from_static(b"OK"))));
                 }
                 _ => {}
@@ -220,6 +221,7 @@ impl Decoder {
             b'*' => self.collection(Shape::Array, buf, at),
             b'+' if buf[*at + 1..].starts_with(b"OK\r\n") => {
                 *at += 5;
+                self.searched = 0;
                 Ok(Step::Value(Reply::Simple(Bytes::from_static(b"OK"))))
             }
             b'+' | b'-' | b'_' | b'#' | b',' | b'(' => self.line(tag, buf, at),
