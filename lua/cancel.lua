@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Call a job off: one that waits is gone, one in flight is marked for its holder.
 -- KEYS[1] emq:{q}:pending   zset, score 0
--- KEYS[2] emq:{q}:active    zset, score = lease deadline, unix ms
+-- KEYS[2] emq:{q}:active    not used: flight is only marked, on the row
 -- KEYS[3] emq:{q}:schedule  zset, score = run-at, unix ms
 -- KEYS[4] emq:{q}:dead      zset, score 0
--- KEYS[5] emq:{q}:wake      list, wake tokens
+-- KEYS[5] emq:{q}:wake      not used: nothing becomes runnable
 -- KEYS[6] emq:{q}:ring      list, the serviceable lanes
 -- KEYS[7] emq:{q}:paused    set, lanes parked by an operator
 -- KEYS[8] emq:{q}:glimit    hash, lane -> ceiling

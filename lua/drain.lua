@@ -5,7 +5,7 @@
 -- KEYS[3] emq:{q}:ring      list, the serviceable lanes
 -- KEYS[4] emq:{q}:paused    set, lanes parked by an operator
 -- KEYS[5] emq:{q}:glimit    hash, lane -> ceiling
--- KEYS[6] emq:{q}:gactive   hash, lane -> leases out
+-- KEYS[6] emq:{q}:gactive   not used: flight stays
 -- KEYS[7] emq:{q}:unique    hash, unique key -> the id that holds it
 -- ARGV[1] emq:{q}:          the queue's base
 -- ARGV[2] scheduled         1: scheduled jobs go as well; 0: they stay

@@ -4,7 +4,7 @@
 -- KEYS[2] emq:{q}:active    zset, score = lease deadline, unix ms
 -- KEYS[3] emq:{q}:wake      list, wake tokens
 -- KEYS[4] emq:{q}:pending   zset, score 0
--- KEYS[5] emq:{q}:paused    set, lanes parked by an operator; none of them is in the ring
+-- KEYS[5] emq:{q}:paused    not used: no parked lane is in the ring
 -- KEYS[6] emq:{q}:glimit    hash, lane -> ceiling
 -- KEYS[7] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[8] emq:{q}:gweight   hash, lane -> jobs a turn

@@ -3,7 +3,7 @@
 -- KEYS[1] emq:{q}:pending   zset, score 0
 -- KEYS[2] emq:{q}:schedule  zset, score = run-at, unix ms
 -- KEYS[3] emq:{q}:dead      zset, score 0
--- KEYS[4] emq:{q}:wake      list, wake tokens
+-- KEYS[4] emq:{q}:wake      not used: nothing becomes runnable
 -- KEYS[5] emq:{q}:ring      list, the serviceable lanes
 -- KEYS[6] emq:{q}:paused    set, lanes parked by an operator
 -- KEYS[7] emq:{q}:glimit    hash, lane -> ceiling

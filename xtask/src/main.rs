@@ -7,6 +7,7 @@ mod layers;
 mod rung;
 mod sh;
 mod test;
+mod tidy;
 mod tools;
 mod valkey;
 
@@ -43,6 +44,8 @@ enum Task {
     Layers,
     /// Run a chapter's gates against a live Valkey
     Rung(rung::Args),
+    /// Check headers, digests and expansions of the Lua bundle, and the budgets of files and lines
+    Tidy(tidy::Args),
     /// Fuzz the RESP decoder
     Fuzz(fuzz::Args),
 }
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Task::Tools(command) => tools::run(&command),
         Task::Layers => layers::run(),
         Task::Rung(args) => rung::run(&args),
+        Task::Tidy(args) => tidy::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {

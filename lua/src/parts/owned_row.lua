@@ -1,5 +1,6 @@
---! The row of `id`, when its state is `wanted`, is to go, with the unique key that it owns. Reads;
---! a row that says otherwise (a torn past) stays. Expects `call`, `base`, `rows`, `owned`, `unique`.
+--! The row of `id` is to go when its state is `wanted`, with the unique key that it owns. Reads;
+--! a row that says otherwise (a torn past) stays. Expects `call`, `base`, `rows`, `owned`, `unique`
+--! and `wanted`.
 local row = base .. 'job:' .. id
 local fields = redis.pcall('HMGET', row, 'state', 'unique')
 if fields[1] == wanted then
