@@ -9,13 +9,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
 
 use super::nesting::{Level, Shape};
-use super::number::{self, Malformed};
+use super::number;
+use super::peek::{Plain, integer, plain, take};
 use super::{Limits, ProtocolError, Reply, ServerError};
-
-/// Strings up to this many bytes are copied out of the read buffer, longer ones are slices of
-/// it. A slice keeps the whole buffer (64 KiB or so) alive: out of proportion for an id or a
-/// counter that a caller stores away.
-const COPY_UP_TO: usize = 32;
 
 /// Decodes one reply after the other from a growing buffer. Incomplete input is no error: the
 /// next call resumes where this one stopped.
@@ -250,18 +246,20 @@ impl Decoder {
             },
             b',' => Reply::Double(number::double(text).map_err(|_| ProtocolError::BadDouble)?),
             b'(' if !number::is_big(text) => return Err(ProtocolError::BadBigNumber),
+            // Errors outlive the replies around them, in logs and in dead letters: always a copy.
+            b'-' => {
+                self.count_bytes(len)?;
+                Reply::Error(ServerError::from_line(Bytes::copy_from_slice(text)))
+            }
             b'+' if text == b"QUEUED" => Reply::Simple(Bytes::from_static(b"QUEUED")),
             b'+' if text == b"PONG" => Reply::Simple(Bytes::from_static(b"PONG")),
             _ => {
                 self.count_bytes(len)?;
-                // `take` steps over what precedes the text and leaves `at` on its CRLF.
                 let text = take(buf, at, 1, len);
                 *at += 2;
-                return Ok(Step::Value(match tag {
-                    b'+' => Reply::Simple(text),
-                    b'-' => Reply::Error(ServerError::from_line(text)),
-                    _ => Reply::BigNumber(text),
-                }));
+                let simple = tag == b'+';
+                let value = if simple { Reply::Simple(text) } else { Reply::BigNumber(text) };
+                return Ok(Step::Value(value));
             }
         };
         *at += whole;
@@ -386,58 +384,4 @@ impl Decoder {
         self.bytes = self.bytes.saturating_add(len);
         if self.bytes > limit { Err(ProtocolError::ReplyTooLong { limit }) } else { Ok(()) }
     }
-}
-
-/// A look at the start of a frame that may be one of the two common ones, and whole.
-enum Plain {
-    Int { value: i64, whole: usize },
-    Text { header: usize, len: usize },
-    Other,
-}
-
-#[inline(always)]
-fn plain(bytes: &[u8]) -> Plain {
-    let Some((&tag, line)) = bytes.split_first() else { return Plain::Other };
-    if tag != b'$' && tag != b':' {
-        return Plain::Other;
-    }
-    let Ok(Some((value, taken))) = number::integer(line) else { return Plain::Other };
-    if tag == b':' {
-        return Plain::Int { value, whole: taken + 1 };
-    }
-    let Ok(len) = usize::try_from(value) else { return Plain::Other };
-    match line[taken..].get(len..) {
-        Some([b'\r', b'\n', ..]) => Plain::Text { header: taken + 1, len },
-        _ => Plain::Other,
-    }
-}
-
-/// Reads the number of a header and steps over it, its tag and its CRLF.
-#[inline]
-fn integer(
-    buf: &BytesMut,
-    at: &mut usize,
-    malformed: ProtocolError,
-) -> Result<Option<i64>, ProtocolError> {
-    match number::integer(&buf[*at + 1..]) {
-        Ok(Some((value, taken))) => {
-            *at += 1 + taken;
-            Ok(Some(value))
-        }
-        Ok(None) => Ok(None),
-        Err(Malformed) => Err(malformed),
-    }
-}
-
-/// Takes `len` bytes that start `skip` behind `at`, and steps over both.
-#[inline]
-fn take(buf: &mut BytesMut, at: &mut usize, skip: usize, len: usize) -> Bytes {
-    let start = *at + skip;
-    if len <= COPY_UP_TO {
-        *at = start + len;
-        return Bytes::copy_from_slice(&buf[start..start + len]);
-    }
-    buf.advance(start);
-    *at = 0;
-    buf.split_to(len).freeze()
 }

@@ -6,6 +6,7 @@ mod hazard;
 mod limits;
 mod nesting;
 mod number;
+mod peek;
 mod pipeline;
 mod reply;
 

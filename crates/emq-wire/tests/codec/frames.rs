@@ -144,6 +144,30 @@ fn short_strings_are_copies_and_long_ones_are_slices() {
 }
 
 #[test]
+fn errors_are_always_copies() {
+    let line = format!("-ERR {}\r\n", "x".repeat(500));
+    let mut buf = BytesMut::from(line.as_bytes());
+    let memory = buf.as_ptr() as usize..buf.as_ptr() as usize + buf.len();
+    let decoded = Decoder::new(Limits::default()).decode(&mut buf).unwrap().unwrap();
+    let error = decoded.as_error().unwrap();
+    assert_eq!(error.line().len(), 504);
+    assert!(!memory.contains(&(error.line().as_ptr() as usize)));
+}
+
+#[test]
+fn a_huge_string_takes_the_buffer_with_it() {
+    let mut decoder = Decoder::new(Limits::default());
+    let mut buf =
+        BytesMut::from(format!("$1000000\r\n{}\r\n:1\r\n", "x".repeat(1_000_000)).as_bytes());
+    buf.reserve(5_000_000);
+    let Ok(Some(Reply::Bulk(text))) = decoder.decode(&mut buf) else { panic!() };
+    assert_eq!(text.len(), 1_000_000);
+    assert!(buf.capacity() < 1000, "{} bytes go on being held", buf.capacity());
+    assert_eq!(decoder.decode(&mut buf), Ok(Some(Reply::Int(1))));
+    assert!(buf.is_empty());
+}
+
+#[test]
 fn detaching_changes_nothing_but_the_memory() {
     let mut replies: Vec<Reply> = table().into_iter().map(|(_, reply)| reply).collect();
     replies.push(bulk(&"long ".repeat(100)));
