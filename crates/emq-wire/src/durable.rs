@@ -7,15 +7,16 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::codec::{Cmd, Encoded, Pipeline, Reply, ServerError};
 use crate::config::Config;
-use crate::connection::{Connection, Handshake, NoHandshake};
+use crate::connection::{Bound, Connection, Handshake, NoHandshake};
 use crate::error::WireError;
 
-/// How many calls may wait for their turn; the next one waits for room.
-const QUEUE: usize = 16 * 1024;
+/// Room for the wait command itself beside the calls of a group.
+const WAIT_BYTES: usize = 128;
 /// A group is closed at this many bytes, so that one write and one wait stay bounded.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a durable call waits for.
+/// What a durable call waits for, and how long at most. The bound is kept between a millisecond and
+/// the configured heartbeat. Calls that share a wait wait for the longest of their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DurableWait {
     /// The server's own append-only file is fsynced up to this write (`WAITAOF 1 0`).
@@ -68,6 +69,12 @@ impl DurableWait {
         }
     }
 
+    fn at_most(mut self, bound: Duration) -> Self {
+        let (Self::Fsynced { timeout } | Self::Replicated { timeout, .. }) = &mut self;
+        *timeout = bound.min(*timeout);
+        self
+    }
+
     /// Whether one wait serves both calls.
     fn joins(self, other: Self) -> bool {
         match (self, other) {
@@ -81,16 +88,50 @@ impl DurableWait {
 /// A connection for acknowledged writes. `WAITAOF` and `WAIT` speak only of the writes of their
 /// own connection, and park it: so the calls that wait for one share it. What queues up while a
 /// wait is under way goes out together with the next one.
+///
+/// The bounds of the configuration hold for all calls that aren't answered yet, queued ones
+/// included.
 #[derive(Clone, Debug)]
 pub struct DurableLane {
-    calls: mpsc::Sender<Call>,
+    calls: mpsc::UnboundedSender<Call>,
     connection: Connection,
+    bounds: Arc<Bounds>,
+}
+
+#[derive(Debug)]
+struct Bounds {
+    commands: Bound,
+    bytes: Bound,
 }
 
 struct Call {
     encoded: Encoded,
     wait: DurableWait,
     caller: oneshot::Sender<Result<Durable, WireError>>,
+    held: Held,
+}
+
+/// The room of a call, which goes back when the call is answered or forgotten.
+#[derive(Debug)]
+struct Held {
+    bounds: Arc<Bounds>,
+    commands: usize,
+    bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.bounds.commands.give(self.commands);
+        self.bounds.bytes.give(self.bytes);
+    }
+}
+
+impl Call {
+    fn answer(self, outcome: Result<Durable, WireError>) {
+        // First the room: a caller that calls again at once must find it.
+        drop(self.held);
+        let _ = self.caller.send(outcome);
+    }
 }
 
 impl DurableLane {
@@ -110,10 +151,15 @@ impl DurableLane {
         config: Config,
         handshake: Arc<dyn Handshake>,
     ) -> Result<Self, WireError> {
-        let connection = Connection::connect_with(config, handshake).await?;
-        let (calls, inbox) = mpsc::channel(QUEUE);
+        config.validate()?;
+        let bounds = Bounds {
+            commands: Bound::new(config.max_in_flight, "commands"),
+            bytes: Bound::new(config.max_queued_bytes, "queued bytes"),
+        };
+        let connection = Connection::connect_with(parkable(config), handshake).await?;
+        let (calls, inbox) = mpsc::unbounded_channel();
         tokio::spawn(serve(connection.clone(), inbox));
-        Ok(Self { calls, connection })
+        Ok(Self { calls, connection, bounds: Arc::new(bounds) })
     }
 
     /// Runs the calls and waits for the acknowledgement, sharing it with whoever waits too.
@@ -122,12 +168,24 @@ impl DurableLane {
     /// See [`WireError`]. After `Disconnected` the calls may have run: send again only what is
     /// idempotent.
     pub async fn call(&self, calls: Pipeline, wait: DurableWait) -> Result<Durable, WireError> {
-        let (caller, outcome) = oneshot::channel();
         let encoded = calls.encode();
         encoded.check()?;
-        let call = Call { encoded, wait, caller };
-        self.calls.send(call).await.map_err(|_| WireError::Closed)?;
+        let held = self.admit(encoded.replies, encoded.bytes.len()).await?;
+        let (caller, outcome) = oneshot::channel();
+        let call = Call { encoded, wait, caller, held };
+        self.calls.send(call).map_err(|_| WireError::Closed)?;
         outcome.await.unwrap_or(Err(WireError::Closed))
+    }
+
+    async fn admit(&self, commands: usize, bytes: usize) -> Result<Held, WireError> {
+        let overload = self.connection.config().overload;
+        let both = async {
+            let first = self.bounds.commands.take(commands, overload).await?;
+            self.bounds.bytes.take(bytes, overload).await?.keep();
+            first.keep();
+            Ok(Held { bounds: Arc::clone(&self.bounds), commands, bytes })
+        };
+        both.await.inspect_err(|_| self.connection.count_overload())
     }
 
     /// The lane's connection, for its state and its counters.
@@ -136,8 +194,19 @@ impl DurableLane {
     }
 }
 
+/// What a connection is told that a wait parks for up to a heartbeat: a probe may stand behind
+/// it, and so may a caller's bound. A whole group and its wait fit in flight.
+fn parkable(mut config: Config) -> Config {
+    config.heartbeat_timeout = config.heartbeat_timeout.saturating_add(config.heartbeat);
+    let behind_a_park = |bound: Duration| bound.saturating_add(config.heartbeat);
+    config.response_timeout = config.response_timeout.map(behind_a_park);
+    config.max_in_flight = config.max_in_flight.saturating_add(1);
+    config.max_queued_bytes = config.max_queued_bytes.saturating_add(WAIT_BYTES);
+    config
+}
+
 /// One group after the other: the first caller's wait decides who may join.
-async fn serve(connection: Connection, mut inbox: mpsc::Receiver<Call>) {
+async fn serve(connection: Connection, mut inbox: mpsc::UnboundedReceiver<Call>) {
     let mut held: Option<Call> = None;
     loop {
         let first = match held.take() {
@@ -170,42 +239,44 @@ async fn run(connection: &Connection, group: Vec<Call>) {
     let Some(longest) = group.iter().map(|call| call.wait).max_by_key(|wait| wait.timeout()) else {
         return;
     };
-    // The park must end before the heartbeat takes the peer for dead.
-    let config = connection.config();
-    let wait = match longest {
-        DurableWait::Fsynced { timeout } => {
-            DurableWait::Fsynced { timeout: timeout.min(config.heartbeat) }
-        }
-        DurableWait::Replicated { replicas, timeout } => {
-            DurableWait::Replicated { replicas, timeout: timeout.min(config.heartbeat) }
-        }
-    };
+    let wait = longest.at_most(connection.config().heartbeat).command();
     let joined = Encoded::join(group.iter().map(|call| &call.encoded));
-    match connection.submit_reloading(joined, Some(&wait.command())).await {
-        Err(error) => group.into_iter().for_each(|call| drop(call.caller.send(Err(error.clone())))),
-        Ok(mut replies) => {
-            let acknowledged = read_acknowledgement(replies.pop());
-            let mut replies = replies.into_iter();
+    let outcome = connection.submit_reloading(joined, Some(&wait)).await;
+    let acknowledged = outcome
+        .and_then(|outcome| Ok((outcome.replies.into_iter(), least_acknowledged(outcome.tails)?)));
+    match acknowledged {
+        Err(error) => group.into_iter().for_each(|call| call.answer(Err(error.clone()))),
+        Ok((mut replies, acknowledged)) => {
             for call in group {
-                let own = replies.by_ref().take(call.encoded.replies).collect();
-                let durable =
-                    acknowledged.clone().map(|acknowledged| Durable { replies: own, acknowledged });
-                let _ = call.caller.send(durable);
+                let replies = replies.by_ref().take(call.encoded.replies).collect();
+                call.answer(Ok(Durable { replies, acknowledged: acknowledged.clone() }));
             }
         }
     }
 }
 
-fn read_acknowledgement(
-    reply: Option<Reply>,
-) -> Result<Result<Acknowledged, ServerError>, WireError> {
-    match reply {
-        Some(Reply::Error(error)) => Ok(Err(error)),
-        Some(Reply::Int(replicas)) => Ok(Ok(Acknowledged { local: 0, replicas })),
-        Some(Reply::Array(pair)) if pair.len() == 2 => Ok(Ok(Acknowledged {
-            local: pair[0].as_int().unwrap_or(0),
-            replicas: pair[1].as_int().unwrap_or(0),
-        })),
-        other => Err(WireError::Unexpected { step: "WAITAOF", found: format!("{other:?}") }),
+/// What holds for all calls of a group. One that was sent again is spoken for by the last wait
+/// alone, and the others, should the connection have been made again between, by the first.
+fn least_acknowledged(waits: Vec<Reply>) -> Result<Result<Acknowledged, ServerError>, WireError> {
+    let mut least: Option<Acknowledged> = None;
+    for reply in waits {
+        let one = match reply {
+            Reply::Error(error) => return Ok(Err(error)),
+            Reply::Int(replicas) => Acknowledged { local: 0, replicas },
+            Reply::Array(pair) if pair.len() == 2 => Acknowledged {
+                local: pair[0].as_int().unwrap_or(0),
+                replicas: pair[1].as_int().unwrap_or(0),
+            },
+            other => {
+                let found = format!("{other:?}").chars().take(200).collect();
+                return Err(WireError::Unexpected { step: "the wait", found });
+            }
+        };
+        let so_far = least.unwrap_or(one);
+        least = Some(Acknowledged {
+            local: so_far.local.min(one.local),
+            replicas: so_far.replicas.min(one.replicas),
+        });
     }
+    least.map(Ok).ok_or(WireError::Unexpected { step: "the wait", found: "nothing".into() })
 }

@@ -5,14 +5,11 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
+use super::link::BootLink;
 use super::socket::Socket;
-use crate::codec::{Cmd, Decoder, Encoded, Pipeline, Reply, ServerError};
+use crate::codec::{Cmd, Pipeline, Reply, ServerError};
 use crate::config::{Config, Protocol};
 use crate::error::{Refusal, WireError};
-use crate::script::Script;
 
 /// What the layer above runs on every new connection, reconnects included, before any command
 /// of a user is written.
@@ -51,94 +48,6 @@ impl Handshake for NoHandshake {
     }
 }
 
-/// A connection on its way up: one caller, one command after the other.
-#[derive(Debug)]
-pub struct BootLink {
-    pub(crate) socket: Socket,
-    pub(crate) read: BytesMut,
-    pub(crate) decoder: Decoder,
-    pub(crate) client_id: Option<i64>,
-    pub(crate) loads: usize,
-    reconnect: bool,
-}
-
-impl BootLink {
-    /// Whether this connection has been ready before.
-    pub fn is_reconnect(&self) -> bool {
-        self.reconnect
-    }
-
-    /// Sends one command and waits for its reply; a server error is a value.
-    ///
-    /// # Errors
-    /// [`HandshakeError::Link`] when the socket fails.
-    pub async fn call(&mut self, cmd: Cmd) -> Result<Reply, HandshakeError> {
-        self.exchange(cmd.encode()).await.map_err(HandshakeError::Link)?.pop().ok_or_else(|| {
-            HandshakeError::Link(WireError::Unexpected { step: "boot", found: "nothing".into() })
-        })
-    }
-
-    /// Sends several commands in one write and waits for all replies.
-    ///
-    /// # Errors
-    /// [`HandshakeError::Link`] when the socket fails.
-    pub async fn call_all(&mut self, pipeline: Pipeline) -> Result<Vec<Reply>, HandshakeError> {
-        self.exchange(pipeline.encode()).await.map_err(HandshakeError::Link)
-    }
-
-    /// Loads scripts in one pipeline and checks that the server's digests equal ours.
-    ///
-    /// # Errors
-    /// [`HandshakeError::Retry`] when the server can't load now, [`HandshakeError::Link`] when
-    /// the socket fails or a digest differs.
-    pub async fn load(&mut self, scripts: &[Script]) -> Result<(), HandshakeError> {
-        let replies = self.call_all(scripts.iter().map(Script::load).collect()).await?;
-        for (script, reply) in scripts.iter().zip(replies) {
-            match script.check_loaded(reply) {
-                Err(WireError::Server { source, .. }) if is_passing(&source) => {
-                    return Err(HandshakeError::Retry(source));
-                }
-                outcome => outcome.map_err(HandshakeError::Link)?,
-            }
-            self.loads += 1;
-        }
-        Ok(())
-    }
-
-    /// Writes everything, then reads the replies. Push frames are left out.
-    pub(crate) async fn exchange(&mut self, encoded: Encoded) -> Result<Vec<Reply>, WireError> {
-        self.write(&encoded.bytes).await?;
-        let mut replies = Vec::with_capacity(encoded.replies);
-        while replies.len() < encoded.replies {
-            match self.read_reply().await? {
-                Reply::Push(_) => {}
-                reply => replies.push(reply),
-            }
-        }
-        Ok(replies)
-    }
-
-    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), WireError> {
-        self.socket.write_all(bytes).await.map_err(lost)
-    }
-
-    pub(crate) async fn read_reply(&mut self) -> Result<Reply, WireError> {
-        loop {
-            if let Some(reply) = self.decoder.decode(&mut self.read)? {
-                return Ok(reply);
-            }
-            self.read.reserve(4096);
-            if self.socket.read_buf(&mut self.read).await.map_err(lost)? == 0 {
-                return Err(WireError::Disconnected { written: true });
-            }
-        }
-    }
-}
-
-fn lost(_error: io::Error) -> WireError {
-    WireError::Disconnected { written: true }
-}
-
 /// Why an attempt to come up failed.
 #[derive(Debug)]
 pub(crate) enum BootError {
@@ -161,23 +70,12 @@ pub(crate) async fn boot(
                 source: Arc::new(source),
             })
         })?;
-        let mut link = BootLink {
-            socket,
-            read: BytesMut::with_capacity(16 * 1024),
-            decoder: Decoder::new(config.limits),
-            client_id: None,
-            loads: 0,
-            reconnect,
-        };
+        let mut link = BootLink::new(socket, config.limits, reconnect);
         greet(&mut link, config).await?;
-        handshake.run(&mut link).await.map_err(|error| match error {
-            HandshakeError::Refused(refusal) => BootError::Fatal(WireError::Refused(refusal)),
-            HandshakeError::Retry(source) => {
-                BootError::Passing(WireError::Boot { step: "the handshake", source })
-            }
-            HandshakeError::Link(error @ WireError::ScriptDigest { .. }) => BootError::Fatal(error),
-            HandshakeError::Link(error) => BootError::Passing(error),
-        })?;
+        handshake.run(&mut link).await.map_err(judge)?;
+        if link.is_midway() {
+            return Err(BootError::Passing(WireError::Disconnected { written: true }));
+        }
         Ok(link)
     };
     match tokio::time::timeout(config.connect_timeout, climb).await {
@@ -189,28 +87,26 @@ pub(crate) async fn boot(
     }
 }
 
-/// The rungs that this layer owns: HELLO or AUTH, SELECT, CLIENT SETNAME, CLIENT ID.
-async fn greet(link: &mut BootLink, config: &Config) -> Result<(), BootError> {
-    let mut authenticated = false;
-    if config.protocol != Protocol::Resp2 {
-        let mut hello = Cmd::new("HELLO").int(3);
-        if let Some(credentials) = &config.credentials {
-            let user = credentials.user.as_deref().unwrap_or("default");
-            hello = hello.arg("AUTH").arg(user).arg(&credentials.password);
+/// Whether a handshake that didn't pass may pass later.
+fn judge(error: HandshakeError) -> BootError {
+    match error {
+        HandshakeError::Refused(refusal) => BootError::Fatal(WireError::Refused(refusal)),
+        HandshakeError::Retry(source) => {
+            BootError::Passing(WireError::Boot { step: "the handshake", source })
         }
-        match step(link, "HELLO", hello).await {
-            Ok(_) => authenticated = true,
-            Err(BootError::Fatal(WireError::Boot { source, .. }))
-                if config.protocol == Protocol::Auto && lacks_hello(&source) => {}
-            Err(error) => return Err(error),
-        }
+        HandshakeError::Link(error) => match &error {
+            WireError::ScriptDigest { .. } => BootError::Fatal(error),
+            WireError::Server { source, .. } if !is_passing(source) => BootError::Fatal(error),
+            _ => BootError::Passing(error),
+        },
     }
-    if let Some(credentials) = config.credentials.as_ref().filter(|_| !authenticated) {
-        let mut auth = Cmd::new("AUTH");
-        if let Some(user) = &credentials.user {
-            auth.push(user);
-        }
-        step(link, "AUTH", auth.arg(&credentials.password)).await?;
+}
+
+/// The rungs that this layer owns: HELLO or AUTH, SELECT, CLIENT SETNAME; then the number of the
+/// socket, and whether the server serves at all: one that loads its data answers the rest happily.
+async fn greet(link: &mut BootLink, config: &Config) -> Result<(), BootError> {
+    if !say_hello(link, config).await? {
+        authenticate(link, config).await?;
     }
     if config.database != 0 {
         step(link, "SELECT", Cmd::new("SELECT").int(i64::from(config.database))).await?;
@@ -218,8 +114,67 @@ async fn greet(link: &mut BootLink, config: &Config) -> Result<(), BootError> {
     if let Some(name) = &config.client_name {
         step(link, "CLIENT SETNAME", Cmd::new("CLIENT").arg("SETNAME").arg(name)).await?;
     }
-    link.client_id = step(link, "CLIENT ID", Cmd::new("CLIENT").arg("ID")).await?.as_int();
-    Ok(())
+    let last = [Cmd::new("CLIENT").arg("ID"), Cmd::new("PING")].into_iter().collect::<Pipeline>();
+    let mut replies = link.exchange(last.encode()).await.map_err(BootError::Passing)?.into_iter();
+    link.client_id = accepted("CLIENT ID", replies.next())?.as_int();
+    match accepted("PING", replies.next()) {
+        // A user without PING: the probes of a quiet connection are answered all the same.
+        Err(BootError::Fatal(WireError::Boot { source, .. })) if source.is("NOPERM") => Ok(()),
+        outcome => outcome.map(drop),
+    }
+}
+
+/// Asks for RESP3 where the configuration wants it; answers whether that authenticated too.
+async fn say_hello(link: &mut BootLink, config: &Config) -> Result<bool, BootError> {
+    if config.protocol == Protocol::Resp2 {
+        return Ok(false);
+    }
+    let mut hello = Cmd::new("HELLO").int(3);
+    if let Some(credentials) = &config.credentials {
+        let user = credentials.user.as_deref().unwrap_or("default");
+        hello = hello.arg("AUTH").arg(user).arg(&credentials.password);
+    }
+    match step(link, "HELLO", hello).await {
+        Ok(_) => Ok(true),
+        Err(BootError::Fatal(WireError::Boot { source, .. }))
+            if config.protocol == Protocol::Auto && lacks_hello(&source) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(conceal(error, config)),
+    }
+}
+
+async fn authenticate(link: &mut BootLink, config: &Config) -> Result<(), BootError> {
+    let Some(credentials) = &config.credentials else { return Ok(()) };
+    let mut auth = Cmd::new("AUTH");
+    if let Some(user) = &credentials.user {
+        auth.push(user);
+    }
+    let outcome = step(link, "AUTH", auth.arg(&credentials.password)).await;
+    outcome.map(drop).map_err(|error| conceal(error, config))
+}
+
+/// A server that doesn't know a command repeats its arguments, the password among them: the
+/// error keeps what stands before them.
+fn conceal(error: BootError, config: &Config) -> BootError {
+    let Some(credentials) = &config.credentials else { return error };
+    let hide = |error: WireError| match error {
+        WireError::Boot { step, source } => {
+            let line = String::from_utf8_lossy(source.line()).into_owned();
+            let line = line.split(", with args").next().unwrap_or_default();
+            let line = match credentials.password.as_str() {
+                "" => line.to_owned(),
+                password => line.replace(password, "***"),
+            };
+            WireError::Boot { step, source: ServerError::from_line(line.into()) }
+        }
+        other => other,
+    };
+    match error {
+        BootError::Passing(error) => BootError::Passing(hide(error)),
+        BootError::Fatal(error) => BootError::Fatal(hide(error)),
+    }
 }
 
 /// A server from before RESP3 says that it doesn't know the command or the version.
@@ -229,7 +184,11 @@ fn lacks_hello(error: &ServerError) -> bool {
 
 async fn step(link: &mut BootLink, step: &'static str, cmd: Cmd) -> Result<Reply, BootError> {
     let mut replies = link.exchange(cmd.encode()).await.map_err(BootError::Passing)?;
-    match replies.pop() {
+    accepted(step, replies.pop())
+}
+
+fn accepted(step: &'static str, reply: Option<Reply>) -> Result<Reply, BootError> {
+    match reply {
         Some(Reply::Error(source)) => {
             let passing = is_passing(&source);
             let error = WireError::Boot { step, source };

@@ -1,18 +1,19 @@
 //! What the handles of a connection and its driver share.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::ConnectionState;
+use super::bound::Bound;
 use crate::codec::Reply;
 use crate::config::{Config, Overload};
 use crate::counters::Tally;
 use crate::error::WireError;
 
 /// How many push frames wait for a reader before the next ones are only counted.
-const PUSH_ROOM: usize = 1024;
+pub(super) const PUSH_ROOM: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -27,6 +28,17 @@ pub(crate) struct Core {
     pub(crate) push_reader: Mutex<Option<mpsc::Receiver<Reply>>>,
     /// Why the last attempt to come up failed, for the caller that gives up waiting.
     pub(crate) last_error: Mutex<Option<WireError>>,
+}
+
+/// How a submission takes its room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Entry {
+    /// Refused or waiting, as configured.
+    Caller,
+    /// The second attempt of something already admitted: it waits rather than being refused.
+    Again,
+    /// The connector's own few commands: they take room without asking.
+    Own,
 }
 
 impl Core {
@@ -51,98 +63,36 @@ impl Core {
         self.state.send_replace(state);
     }
 
-    /// Takes room for a submission, or says which bound it would pass.
-    pub(crate) async fn admit(&self, replies: usize, bytes: usize) -> Result<(), WireError> {
-        let overload = self.config.overload;
-        if let Err(error) = self.commands.take(replies, overload).await {
-            self.tally.overloads.add(1);
-            return Err(error);
-        }
-        if let Err(error) = self.bytes.take(bytes, overload).await {
-            self.commands.give(replies);
-            self.tally.overloads.add(1);
-            return Err(error);
-        }
-        Ok(())
-    }
-}
-
-/// A bound on something in flight. Taking and giving are one atomic step each; only callers
-/// that have to wait touch anything else.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    limit: usize,
-    what: &'static str,
-    used: AtomicUsize,
-    waiting: AtomicUsize,
-    room: Notify,
-}
-
-impl Bound {
-    fn new(limit: usize, what: &'static str) -> Self {
-        Self {
-            limit,
-            what,
-            used: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
-            room: Notify::new(),
-        }
-    }
-
-    pub(crate) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    fn try_take(&self, n: usize) -> bool {
-        let fits = |used: usize| used.checked_add(n).filter(|sum| *sum <= self.limit);
-        self.used.fetch_update(Ordering::SeqCst, Ordering::Relaxed, fits).is_ok()
-    }
-
-    async fn take(&self, n: usize, overload: Overload) -> Result<(), WireError> {
-        if self.try_take(n) {
-            return Ok(());
-        }
-        if overload == Overload::Refuse || n > self.limit {
-            return Err(WireError::Overloaded { limit: self.limit, what: self.what });
-        }
-        let _waiting = Waiting::on(&self.waiting);
-        loop {
-            let room = self.room.notified();
-            tokio::pin!(room);
-            // Registered before the second look: room given in between is not missed.
-            room.as_mut().enable();
-            if self.try_take(n) {
+    /// Takes room for a submission, or says which bound it would pass. A caller that gives up
+    /// meanwhile keeps none.
+    pub(crate) async fn admit(
+        &self,
+        replies: usize,
+        bytes: usize,
+        entry: Entry,
+    ) -> Result<(), WireError> {
+        let overload = match entry {
+            Entry::Caller => self.config.overload,
+            Entry::Again => Overload::Wait,
+            Entry::Own => {
+                self.commands.claim(replies);
+                self.bytes.claim(bytes);
                 return Ok(());
             }
-            room.await;
-        }
+        };
+        let both = async {
+            let commands = self.commands.take(replies, overload).await?;
+            self.bytes.take(bytes, overload).await?.keep();
+            commands.keep();
+            Ok(())
+        };
+        both.await.inspect_err(|_| self.tally.overloads.add(1))
     }
 
-    /// Takes room without asking: for the few bytes of the connector's own probe.
-    pub(crate) fn claim(&self, n: usize) {
-        self.used.fetch_add(n, Ordering::SeqCst);
-    }
-
-    pub(crate) fn give(&self, n: usize) {
-        self.used.fetch_sub(n, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.room.notify_waiters();
-        }
-    }
-}
-
-/// Counts a waiting caller, also one whose future is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn on(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+    /// Counts a push frame and passes it on. A reader that doesn't keep up loses frames, never
+    /// memory.
+    pub(crate) fn push(&self, frame: Reply) {
+        self.tally.pushes.add(1);
+        let _ = self.pushes.try_send(frame);
     }
 }

@@ -1,11 +1,12 @@
 //! The task that owns the socket's life: up the ladder, serve, lose, and up again.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::ConnectionState;
+use super::backoff;
 use super::boot::{BootError, Handshake, boot};
 use super::core::Core;
 use super::request::Request;
@@ -35,10 +36,10 @@ impl Driver {
 
     pub(crate) async fn run(mut self) {
         let mut been_ready = false;
-        let mut attempt = 0;
+        let mut attempt = 0_u32;
         loop {
             match self.come_up(been_ready).await {
-                None => return self.end(WireError::Closed, ConnectionState::Closed),
+                None => return self.end(&WireError::Closed, ConnectionState::Closed),
                 Some(Ok(serving)) => {
                     if been_ready {
                         self.core.tally.reconnects.add(1);
@@ -46,7 +47,7 @@ impl Driver {
                     been_ready = true;
                     let since = Instant::now();
                     if matches!(self.serve(serving).await, Ended::Closed) {
-                        return self.end(WireError::Closed, ConnectionState::Closed);
+                        return self.end(&WireError::Closed, ConnectionState::Closed);
                     }
                     self.core.tally.wire_errors.add(1);
                     // A connection that held is forgiven; one that dies at once backs off.
@@ -55,16 +56,16 @@ impl Driver {
                     }
                 }
                 Some(Err(BootError::Fatal(error))) => {
-                    return self.end(error.clone(), ConnectionState::Refused(error));
+                    return self.end(&error, ConnectionState::Refused(error.clone()));
                 }
                 Some(Err(BootError::Passing(error))) => self.remember(error),
             }
-            attempt += 1;
+            attempt = attempt.saturating_add(1);
             if been_ready {
                 self.core.enter(ConnectionState::Reconnecting { attempt });
             }
             if let Waited::Closed = self.back_off(attempt).await {
-                return self.end(WireError::Closed, ConnectionState::Closed);
+                return self.end(&WireError::Closed, ConnectionState::Closed);
             }
         }
     }
@@ -92,18 +93,22 @@ impl Driver {
     async fn serve(&mut self, mut serving: Serving) -> Ended {
         self.core.enter(ConnectionState::Ready);
         let ended = serving.run(&mut self.requests).await;
+        let over = serving.is_closing();
         if let Ended::Lost(error) = &ended {
             tracing::warn!(address = %self.core.config.address, %error, "connection lost");
-            self.core.enter(ConnectionState::Reconnecting { attempt: 0 });
             self.remember(error.clone());
+            if !over {
+                self.core.enter(ConnectionState::Reconnecting { attempt: 0 });
+            }
         }
-        serving.fail_all(matches!(ended, Ended::Closed));
-        ended
+        serving.fail_all(&ended);
+        if over { Ended::Closed } else { ended }
     }
 
     /// Exponential backoff with full jitter. Calls that slip in are told at once.
     async fn back_off(&mut self, attempt: u32) -> Waited {
-        let pause = tokio::time::sleep(self.jitter(attempt));
+        let pause = backoff::pause(&self.core.config.reconnect, attempt);
+        let pause = tokio::time::sleep(pause);
         tokio::pin!(pause);
         loop {
             tokio::select! {
@@ -115,13 +120,6 @@ impl Driver {
                 }
             }
         }
-    }
-
-    fn jitter(&self, attempt: u32) -> Duration {
-        let reconnect = &self.core.config.reconnect;
-        let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-        let ceiling = reconnect.base.saturating_mul(factor).min(reconnect.cap);
-        ceiling.mul_f64(fastrand::f64())
     }
 
     /// Answers a request that met no connection; `None` when it was the last word.
@@ -143,7 +141,7 @@ impl Driver {
     }
 
     /// The terminal state: everybody who is still queued hears why.
-    fn end(mut self, error: WireError, state: ConnectionState) {
+    fn end(&mut self, error: &WireError, state: ConnectionState) {
         self.core.enter(state);
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {
@@ -152,6 +150,16 @@ impl Driver {
                 self.core.bytes.give(bytes.len());
                 waiter.fail(error.clone());
             }
+        }
+    }
+}
+
+/// However the task ends, a panic of the handshake or the end of the runtime included, nobody
+/// waits for it any longer.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.core.state.borrow().is_terminal() {
+            self.end(&WireError::Closed, ConnectionState::Closed);
         }
     }
 }

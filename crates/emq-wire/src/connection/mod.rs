@@ -1,8 +1,12 @@
 //! A connection that many tasks share: cheap handles in front, one task that owns the socket.
 
+mod backoff;
 mod boot;
+mod bound;
 mod core;
 mod driver;
+mod line;
+mod link;
 mod reload;
 mod request;
 mod serve;
@@ -14,12 +18,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
 
+pub(crate) use self::backoff::pause;
 pub(crate) use self::boot::{BootError, NoHandshake, boot};
-pub use self::boot::{BootLink, Handshake, HandshakeError, HandshakeFuture};
-use self::core::Core;
+pub use self::boot::{Handshake, HandshakeError, HandshakeFuture};
+pub(crate) use self::bound::Bound;
+use self::core::{Core, Entry};
 use self::driver::Driver;
+pub use self::link::BootLink;
 use self::reload::Loader;
 use self::request::{Request, Waiter};
 use crate::codec::{Cmd, Encoded, Pipeline, Reply};
@@ -38,7 +44,8 @@ pub enum ConnectionState {
     Ready,
     /// Lost, and coming up again.
     Reconnecting {
-        /// How many attempts have failed since the loss.
+        /// Which attempt is next or under way, 0 at the very loss. A connection that is lost again
+        /// before it held for a while counts on.
         attempt: u32,
     },
     /// Refused for good by the server or by the handshake: every call answers this error.
@@ -109,7 +116,7 @@ impl Connection {
         let encoded = cmd.encode();
         encoded.check()?;
         if encoded.scripts.is_empty() {
-            return self.submit_one(encoded).await;
+            return self.submit_one(encoded, Entry::Caller).await;
         }
         self.call_script(encoded).await
     }
@@ -122,7 +129,7 @@ impl Connection {
     pub async fn pipeline(&self, pipeline: Pipeline) -> Result<Vec<Reply>, WireError> {
         let encoded = pipeline.encode();
         encoded.check()?;
-        self.submit_reloading(encoded, None).await
+        Ok(self.submit_reloading(encoded, None).await?.replies)
     }
 
     /// Calls a script by its digest.
@@ -191,8 +198,9 @@ impl Connection {
         self.0.core.push_reader.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops accepting, flushes what was accepted, waits for its replies within the heartbeat's
-    /// bound, and answers every other waiter with [`WireError::Closed`].
+    /// Stops accepting, flushes what was accepted and waits for its replies, no longer than a
+    /// silent peer is borne with: a heartbeat and its answer's bound. Who still waits then, and
+    /// whoever calls later, is answered [`WireError::Closed`].
     pub async fn close(&self) {
         let mut state = self.state();
         if self.0.requests.send(Request::Close).is_err() {
@@ -212,38 +220,52 @@ impl ConnectionState {
 
 /// Submission: the bounds, the queue, the wait.
 impl Connection {
-    pub(crate) async fn submit_one(&self, encoded: Encoded) -> Result<Reply, WireError> {
+    async fn submit_one(&self, encoded: Encoded, entry: Entry) -> Result<Reply, WireError> {
         let (caller, reply) = oneshot::channel();
-        self.enqueue(encoded, Waiter::One(caller)).await?;
+        self.enqueue(encoded, Waiter::One(caller), entry).await?;
         self.bounded(reply).await
     }
 
-    pub(crate) async fn submit_many(&self, encoded: Encoded) -> Result<Vec<Reply>, WireError> {
+    async fn submit_many(&self, encoded: Encoded, entry: Entry) -> Result<Vec<Reply>, WireError> {
         if encoded.replies == 0 {
             return Ok(Vec::new());
         }
         let (caller, replies) = oneshot::channel();
-        self.0.core.tally.pipelines.add(usize::from(encoded.replies > 1));
-        self.enqueue(encoded, Waiter::Many(caller)).await?;
+        self.enqueue(encoded, Waiter::Many(caller), entry).await?;
         self.bounded(replies).await
     }
 
-    async fn enqueue(&self, encoded: Encoded, waiter: Waiter) -> Result<(), WireError> {
+    async fn enqueue(
+        &self,
+        encoded: Encoded,
+        waiter: Waiter,
+        entry: Entry,
+    ) -> Result<(), WireError> {
         let core = &self.0.core;
         if !self.is_ready() {
             self.wait_ready(core.config.reconnect.call_wait).await?;
         }
         let Encoded { bytes, replies, scripts, .. } = encoded;
-        core.admit(replies, bytes.len()).await?;
-        core.tally.commands.add(replies);
-        core.tally.evalsha_calls.add(scripts.len());
+        core.admit(replies, bytes.len(), entry).await?;
         self.0.requests.send(Request::Call { bytes, replies, waiter }).map_err(|refused| {
             if let Request::Call { bytes, replies, .. } = refused.0 {
                 core.commands.give(replies);
                 core.bytes.give(bytes.len());
             }
             self.terminal_error()
-        })
+        })?;
+        core.tally.commands.add(replies);
+        if replies > 1 {
+            core.tally.pipelines.add(1);
+        }
+        if !scripts.is_empty() {
+            core.tally.evalsha_calls.add(scripts.len());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count_overload(&self) {
+        self.0.core.tally.overloads.add(1);
     }
 
     async fn bounded<T>(
@@ -264,8 +286,7 @@ impl Connection {
     async fn wait_ready(&self, bound: std::time::Duration) -> Result<(), WireError> {
         let mut state = self.state();
         let settled = |s: &ConnectionState| s.is_terminal() || matches!(s, ConnectionState::Ready);
-        let deadline = Instant::now() + bound;
-        match tokio::time::timeout_at(deadline, state.wait_for(settled)).await {
+        match tokio::time::timeout(bound, state.wait_for(settled)).await {
             Err(_) => Err(WireError::NotReady),
             Ok(reached) => match reached.as_deref() {
                 Ok(ConnectionState::Ready) => Ok(()),

@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::Mutex;
 
 use super::Connection;
-use crate::codec::{Cmd, Encoded, Pipeline, Reply, ScriptSpan};
+use super::core::Entry;
+use crate::codec::{Cmd, Encoded, Pipeline, Reply, ScriptSpan, ServerError};
 use crate::error::WireError;
 use crate::script::Script;
 
@@ -23,31 +24,38 @@ pub(crate) struct Loader {
     loaded: Mutex<HashMap<String, u64>>,
 }
 
+/// What came of a submission whose missing scripts were loaded.
+#[derive(Debug)]
+pub(crate) struct Reloaded {
+    pub(crate) replies: Vec<Reply>,
+    /// The replies to the tail, one for each time that it was sent.
+    pub(crate) tails: Vec<Reply>,
+}
+
 impl Connection {
     /// One script call, with its reload.
     pub(super) async fn call_script(&self, encoded: Encoded) -> Result<Reply, WireError> {
         let sent = self.0.loader.generation.load(Ordering::Acquire);
         let again = encoded.clone();
-        let reply = self.submit_one(encoded).await?;
+        let reply = self.submit_one(encoded, Entry::Caller).await?;
         if !is_missing(&reply) {
             return Ok(reply);
         }
         let name = again.scripts[0].script.name().to_owned();
-        let mut replies = vec![reply];
-        self.resend_missing(&again.bytes, &again.scripts, &mut replies, sent, None).await?;
-        match replies.pop() {
+        let mut outcome = Reloaded { replies: vec![reply], tails: Vec::new() };
+        self.resend_missing(&again.bytes, &again.scripts, &mut outcome, sent, None).await?;
+        match outcome.replies.pop() {
             Some(reply) if !is_missing(&reply) => Ok(reply),
             _ => Err(WireError::ScriptLost { name }),
         }
     }
 
-    /// A whole submission. A `tail` command is sent behind it, and again behind every repetition;
-    /// its last reply is appended to the replies.
+    /// A whole submission. A `tail` command is sent behind it, and again behind every repetition.
     pub(crate) async fn submit_reloading(
         &self,
         mut encoded: Encoded,
         tail: Option<&Cmd>,
-    ) -> Result<Vec<Reply>, WireError> {
+    ) -> Result<Reloaded, WireError> {
         if let Some(tail) = tail {
             let tail = tail.to_bytes();
             let mut bytes = BytesMut::with_capacity(encoded.bytes.len() + tail.len());
@@ -56,52 +64,65 @@ impl Connection {
             encoded.bytes = bytes.freeze();
             encoded.replies += 1;
         }
-        if encoded.scripts.is_empty() {
-            return self.submit_many(encoded).await;
-        }
         let sent = self.0.loader.generation.load(Ordering::Acquire);
         let (bytes, scripts) = (encoded.bytes.clone(), encoded.scripts.clone());
-        let mut replies = self.submit_many(encoded).await?;
-        self.resend_missing(&bytes, &scripts, &mut replies, sent, tail).await?;
-        Ok(replies)
+        let replies = self.submit_many(encoded, Entry::Caller).await?;
+        let mut outcome = Reloaded { replies, tails: Vec::new() };
+        if tail.is_some() {
+            outcome.tails.extend(outcome.replies.pop());
+        }
+        if !scripts.is_empty() {
+            self.resend_missing(&bytes, &scripts, &mut outcome, sent, tail).await?;
+        }
+        Ok(outcome)
     }
 
     /// Loads what is missing and sends just those calls again, into their own places. A call that
-    /// misses even then keeps its NOSCRIPT reply.
+    /// misses even then keeps its NOSCRIPT reply; one whose script the server refuses to load
+    /// gets that refusal for its reply, as if the call itself had met it.
     async fn resend_missing(
         &self,
         bytes: &Bytes,
         scripts: &[ScriptSpan],
-        replies: &mut [Reply],
+        outcome: &mut Reloaded,
         mut sent: u64,
         tail: Option<&Cmd>,
     ) -> Result<(), WireError> {
+        let replies = &mut outcome.replies;
         for _ in 0..MAX_LOADS {
             let missing: Vec<&ScriptSpan> =
                 scripts.iter().filter(|span| is_missing(&replies[span.index])).collect();
             if missing.is_empty() {
                 break;
             }
-            self.load_once(missing.iter().map(|span| &span.script), sent).await?;
+            let others_ran = missing.len() < replies.len();
+            let honest = |error| if others_ran { after_a_part(error) } else { error };
+            let wanted = missing.iter().map(|span| &span.script);
+            if let Err(refusal) = self.load_once(wanted, sent).await.map_err(honest)? {
+                for span in missing {
+                    replies[span.index] = Reply::Error(refusal.clone());
+                }
+                break;
+            }
             sent = self.0.loader.generation.load(Ordering::Acquire);
             let again = repetition(bytes, &missing, tail);
-            let mut answers = self.submit_many(again).await?.into_iter();
+            let answers = self.submit_many(again, Entry::Again).await.map_err(honest)?;
+            let mut answers = answers.into_iter();
             for (span, answer) in missing.iter().zip(answers.by_ref()) {
                 replies[span.index] = answer;
             }
-            if let (Some(answer), Some(last)) = (answers.next(), replies.last_mut()) {
-                *last = answer;
-            }
+            outcome.tails.extend(answers);
         }
         Ok(())
     }
 
-    /// Loads the scripts that nobody has loaded since `sent`, in one pipeline.
+    /// Loads the scripts that nobody has loaded since `sent`, in one pipeline. The inner error is
+    /// the server's refusal to load one.
     async fn load_once<'a>(
         &self,
         scripts: impl Iterator<Item = &'a Script>,
         sent: u64,
-    ) -> Result<(), WireError> {
+    ) -> Result<Result<(), ServerError>, WireError> {
         let loader = &self.0.loader;
         let mut loaded = loader.loaded.lock().await;
         let mut wanted: Vec<&Script> = Vec::new();
@@ -112,13 +133,17 @@ impl Connection {
             }
         }
         let pipeline: Pipeline = wanted.iter().map(|script| script.load()).collect();
-        for (script, reply) in wanted.iter().zip(self.submit_many(pipeline.encode()).await?) {
-            script.check_loaded(reply)?;
+        let replies = self.submit_many(pipeline.encode(), Entry::Own).await?;
+        for (script, reply) in wanted.iter().zip(replies) {
+            match script.check_loaded(reply) {
+                Err(WireError::Server { source, .. }) => return Ok(Err(source)),
+                outcome => outcome?,
+            }
             self.0.core.tally.script_loads.add(1);
             let generation = loader.generation.fetch_add(1, Ordering::AcqRel) + 1;
             loaded.insert(script.sha1().to_owned(), generation);
         }
-        Ok(())
+        Ok(Ok(()))
     }
 }
 
@@ -136,6 +161,17 @@ fn repetition(bytes: &Bytes, missing: &[&ScriptSpan], tail: Option<&Cmd>) -> Enc
     }
     let replies = missing.len() + usize::from(tail.is_some());
     Encoded { bytes: out.freeze(), replies, scripts, hazard: None }
+}
+
+/// A repetition failed before it left, but other commands of the submission have run: an error
+/// that says "nothing was sent" would be a lie about those.
+fn after_a_part(error: WireError) -> WireError {
+    match error {
+        WireError::Disconnected { .. } | WireError::NotReady | WireError::Overloaded { .. } => {
+            WireError::Disconnected { written: true }
+        }
+        other => other,
+    }
 }
 
 fn is_missing(reply: &Reply) -> bool {

@@ -4,20 +4,20 @@
 //! it to the first slot in line. Before a write it yields once, so that callers woken by the
 //! last read can add theirs to the same write.
 
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
-use super::boot::BootLink;
 use super::core::Core;
+use super::line::Line;
+use super::link::BootLink;
 use super::request::{Request, Slot, SlotKind};
 use super::socket::Socket;
 use crate::codec::{Cmd, Decoder, Reply};
@@ -27,6 +27,8 @@ use crate::error::WireError;
 const WRITE_BATCH_BYTES: usize = 256 * 1024;
 /// Room kept for one read.
 const READ_BYTES: usize = 64 * 1024;
+/// Stands for "never" where a duration is too long for the clock.
+const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// Why a connection stopped serving.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub(crate) struct Serving {
     decoder: Decoder,
     read: BytesMut,
     out: BytesMut,
-    slots: VecDeque<Slot>,
+    line: Line,
     /// Bytes put into `out` since the connection came up.
     queued: u64,
     /// Bytes of those that the socket has taken.
@@ -68,13 +70,14 @@ enum Phase {
 impl Serving {
     pub(crate) fn new(core: Arc<Core>, link: BootLink) -> Self {
         let alarm = Box::pin(tokio::time::sleep(core.config.heartbeat));
+        link.pushes.into_iter().for_each(|frame| core.push(frame));
         Self {
             core,
             socket: link.socket,
             decoder: link.decoder,
             read: link.read,
             out: BytesMut::with_capacity(16 * 1024),
-            slots: VecDeque::new(),
+            line: Line::new(),
             queued: 0,
             written: 0,
             yielded: false,
@@ -87,7 +90,16 @@ impl Serving {
 
     /// Serves until the owner closes or the peer is lost.
     pub(crate) async fn run(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> Ended {
+        // What came behind the last reply of the ladder answers nobody.
+        if let Err(error) = self.route_all() {
+            return Ended::Lost(error);
+        }
         poll_fn(|cx| self.poll(cx, requests)).await
+    }
+
+    /// Whether the owner said goodbye: a loss is the end then.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.phase == Phase::Closing
     }
 
     fn poll(
@@ -104,20 +116,27 @@ impl Serving {
             }
             let wrote = match self.poll_write(cx) {
                 Ok(wrote) => wrote,
-                Err(error) => return Poll::Ready(Ended::Lost(error)),
+                Err(error) => {
+                    // A peer that hung up may have answered a part before.
+                    while let Ok(true) = self.poll_read(cx) {}
+                    return Poll::Ready(Ended::Lost(error));
+                }
             };
             let read = match self.poll_read(cx) {
                 Ok(read) => read,
                 Err(error) => return Poll::Ready(Ended::Lost(error)),
             };
-            if self.phase != Phase::Serving && self.slots.is_empty() && self.out.is_empty() {
+            if self.phase != Phase::Serving && self.line.is_empty() && self.out.is_empty() {
                 return Poll::Ready(match self.phase {
                     Phase::Closing => Ended::Closed,
                     _ => Ended::Lost(WireError::Disconnected { written: false }),
                 });
             }
             if let Err(error) = self.poll_alarm(cx) {
-                return Poll::Ready(Ended::Lost(error));
+                return Poll::Ready(match self.phase {
+                    Phase::Closing => Ended::Closed,
+                    _ => Ended::Lost(error),
+                });
             }
             if !wrote && !read {
                 return Poll::Pending;
@@ -132,7 +151,7 @@ impl Serving {
                 Poll::Pending => return,
                 Poll::Ready(None | Some(Request::Close)) => self.phase = Phase::Closing,
                 Poll::Ready(Some(Request::Call { bytes, replies, waiter })) => {
-                    self.slots.push_back(Slot::new(self.queued, replies, waiter));
+                    self.line.join(Slot::new(self.queued, replies, waiter));
                     self.queued += bytes.len() as u64;
                     self.out.extend_from_slice(&bytes);
                 }
@@ -170,50 +189,31 @@ impl Serving {
         self.core.tally.bytes_in.add(taken);
         self.last_read = Instant::now();
         self.probing = false;
-        let mut routed = 0;
-        while let Some(reply) = self.decoder.decode(&mut self.read)? {
-            match reply {
-                Reply::Push(items) => {
-                    self.core.tally.pushes.add(1);
-                    // A reader that doesn't keep up loses frames, never memory.
-                    let _ = self.core.pushes.try_send(Reply::Push(items));
-                }
-                reply => routed += self.route(reply)?,
-            }
-        }
-        self.core.commands.give(routed);
-        self.core.tally.replies.add(routed);
+        self.route_all()?;
         Ok(true)
     }
 
-    /// Hands a reply to the first slot in line; answers how many callers' replies it was.
-    fn route(&mut self, reply: Reply) -> Result<usize, WireError> {
-        if reply.as_error().is_some_and(|error| error.is("READONLY"))
-            && self.phase == Phase::Serving
-        {
-            self.phase = Phase::Leaving;
-        }
-        let unasked =
-            || WireError::Unexpected { step: "nothing", found: "a reply nobody asked for".into() };
-        let slot = self.slots.front_mut().ok_or_else(unasked)?;
-        if let SlotKind::Many { missing, got, .. } = &mut slot.kind {
-            got.push(reply);
-            *missing -= 1;
-            if *missing == 0
-                && let Some(Slot { kind: SlotKind::Many { got, caller, .. }, .. }) =
-                    self.slots.pop_front()
+    /// Decodes what was read and answers the callers, also those before a frame that is no frame.
+    fn route_all(&mut self) -> Result<(), WireError> {
+        let outcome = self.route_each();
+        self.line.hand_out(&self.core);
+        outcome
+    }
+
+    fn route_each(&mut self) -> Result<(), WireError> {
+        while let Some(reply) = self.decoder.decode(&mut self.read)? {
+            if let Reply::Push(_) = reply {
+                self.core.push(reply);
+                continue;
+            }
+            if reply.as_error().is_some_and(|error| error.is("READONLY"))
+                && self.phase == Phase::Serving
             {
-                let _ = caller.send(Ok(got));
+                self.phase = Phase::Leaving;
             }
-            return Ok(1);
+            self.line.route(reply, &self.core)?;
         }
-        match self.slots.pop_front().ok_or_else(unasked)?.kind {
-            SlotKind::One(caller) => {
-                let _ = caller.send(Ok(reply));
-                Ok(1)
-            }
-            _ => Ok(0),
-        }
+        Ok(())
     }
 
     /// Probes a quiet peer, and gives up on one that doesn't answer within its bound.
@@ -222,33 +222,53 @@ impl Serving {
             let config = &self.core.config;
             let quiet = self.last_read.elapsed();
             let next = if quiet < config.heartbeat {
-                self.last_read + config.heartbeat
+                after(self.last_read, config.heartbeat)
             } else if self.probing {
                 return Err(WireError::Disconnected { written: true });
             } else {
                 self.probing = true;
                 let ping = Cmd::new("PING").encode().bytes;
-                self.slots.push_back(Slot { start: self.queued, kind: SlotKind::Probe });
+                self.line.join(Slot { start: self.queued, kind: SlotKind::Probe });
                 self.queued += ping.len() as u64;
                 self.core.bytes.claim(ping.len());
                 self.out.extend_from_slice(&ping);
                 // The bytes leave with the next turn of the loop.
                 cx.waker().wake_by_ref();
-                Instant::now() + config.heartbeat_timeout
+                after(Instant::now(), config.heartbeat_timeout)
             };
-            self.alarm.as_mut().reset(next.into());
+            self.alarm.as_mut().reset(next);
         }
         Ok(())
     }
 
-    /// Answers everybody in line, with whether their bytes had begun to leave.
-    pub(crate) fn fail_all(&mut self, closed: bool) {
+    /// Answers everybody in line, with whether their bytes had begun to leave. Whose reply broke
+    /// the protocol hears that: asking again would break it again.
+    pub(crate) fn fail_all(&mut self, ended: &Ended) {
         self.core.bytes.give(self.out.len());
         self.out.clear();
-        for slot in self.slots.drain(..) {
+        let mut culprit = match ended {
+            Ended::Lost(error @ WireError::Protocol(_)) => Some(error.clone()),
+            _ => None,
+        };
+        for slot in self.line.leave() {
             self.core.commands.give(slot.missing());
             let written = slot.start < self.written;
-            slot.fail(if closed { WireError::Closed } else { WireError::Disconnected { written } });
+            let culprit = culprit.take().filter(|_| written);
+            slot.fail(match ended {
+                Ended::Closed => WireError::Closed,
+                Ended::Lost(_) => culprit.unwrap_or(WireError::Disconnected { written }),
+            });
         }
     }
+}
+
+/// A runtime that goes down drops the driver in the middle: nobody is left without an answer.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.fail_all(&Ended::Closed);
+    }
+}
+
+fn after(start: Instant, pause: Duration) -> Instant {
+    start.checked_add(pause).unwrap_or_else(|| start + NEVER)
 }

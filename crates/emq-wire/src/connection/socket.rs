@@ -11,6 +11,9 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::config::{Address, Config};
 
+/// Within what the kernel takes for the time before its first probe (32767 s at most).
+const KEEPALIVE_SECONDS: std::ops::RangeInclusive<u64> = 1..=7200;
+
 /// A connected stream.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -25,8 +28,10 @@ impl Socket {
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 stream.set_nodelay(true)?;
+                let (least, most) = (*KEEPALIVE_SECONDS.start(), *KEEPALIVE_SECONDS.end());
+                let quiet = config.heartbeat.as_secs().clamp(least, most);
                 let keepalive = TcpKeepalive::new()
-                    .with_time(config.heartbeat.max(Duration::from_secs(1)))
+                    .with_time(Duration::from_secs(quiet))
                     .with_interval(Duration::from_secs(5));
                 SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
                 Ok(Self::Tcp(stream))
