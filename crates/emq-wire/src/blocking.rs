@@ -5,42 +5,48 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::codec::{Cmd, Reply};
 use crate::config::Config;
-use crate::connection::{BootError, BootLink, Connection, Handshake, NoHandshake, boot};
+use crate::connection::{BootError, BootLink, Connection, Handshake, NoHandshake, boot, pause};
 use crate::error::WireError;
 
 /// An idle server may fire a timeout this late; later than this the peer is taken for dead.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often an unblock is repeated while the call it aims at is on its way to the server.
-const UNBLOCK_EVERY: Duration = Duration::from_millis(2);
-/// How long an unblock is tried before the socket is closed instead.
-const UNBLOCK_TRIES: u32 = 100;
+/// The shortest bound of a pop.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// How long the first pause is before an unblock is repeated: the call it aims at is on its way.
+const UNBLOCK_AGAIN: Duration = Duration::from_millis(1);
+/// How long the pause grows.
+const UNBLOCK_AGAIN_CAP: Duration = Duration::from_millis(50);
 
 /// A connection for blocking commands, one at a time. It climbs the same ladder as every other
-/// connection and dials again by itself on the next call after a loss.
+/// connection and dials again by itself on the next call after a loss, or after the server turned
+/// out to be no primary any more. Once refused for good, every later call says the same.
 pub struct BlockingLane {
     config: Config,
     handshake: Arc<dyn Handshake>,
     link: Option<BootLink>,
     been_ready: bool,
+    /// Dials and calls that failed in a row: the next dial waits accordingly.
     failures: u32,
+    refused: Option<WireError>,
     parking: Arc<Parking>,
 }
 
 /// What the lane and those who may end its call share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Parking {
     /// The server's number for the lane's socket.
     client_id: AtomicI64,
-    /// A blocking call is, or is about to be, at the server.
-    parked: AtomicBool,
+    /// Counts the beginnings and the ends of calls: odd while one is, or is about to be, at the
+    /// server.
+    serial: watch::Sender<u64>,
     /// Somebody wants the next or present call to end.
     wanted: AtomicBool,
-    /// The fallback: give the socket up.
-    abandon: Notify,
+    /// The fallback: the call whose socket shall be given up.
+    abandoned: watch::Sender<u64>,
 }
 
 impl BlockingLane {
@@ -61,10 +67,22 @@ impl BlockingLane {
         handshake: Arc<dyn Handshake>,
     ) -> Result<Self, WireError> {
         config.validate()?;
-        let parking = Arc::default();
-        let mut lane =
-            Self { config, handshake, link: None, been_ready: false, failures: 0, parking };
-        lane.dial().await?;
+        let parking = Arc::new(Parking {
+            client_id: AtomicI64::new(-1),
+            serial: watch::Sender::new(0),
+            wanted: AtomicBool::new(false),
+            abandoned: watch::Sender::new(0),
+        });
+        let mut lane = Self {
+            config,
+            handshake,
+            link: None,
+            been_ready: false,
+            failures: 0,
+            refused: None,
+            parking,
+        };
+        lane.link = Some(lane.dial().await?);
         Ok(lane)
     }
 
@@ -80,7 +98,7 @@ impl BlockingLane {
         key: impl AsRef<[u8]>,
         bound: Duration,
     ) -> Result<Option<Bytes>, WireError> {
-        let bound = bound.clamp(Duration::from_millis(1), self.config.heartbeat);
+        let bound = bound.min(self.config.heartbeat).max(SHORTEST);
         let seconds = format!("{:.3}", bound.as_secs_f64());
         match self.call(Cmd::new("BLPOP").arg(key).arg(seconds), bound).await? {
             Reply::Nil => Ok(None),
@@ -93,8 +111,8 @@ impl BlockingLane {
         }
     }
 
-    /// Runs one command whose own timeout is `bound`. A call that was asked to end before it
-    /// left answers [`Reply::Nil`], like one that timed out.
+    /// Runs one command whose own timeout is `bound`, which should be at most the heartbeat. A call
+    /// that was asked to end before it left answers [`Reply::Nil`], like one that timed out.
     ///
     /// Dropping the future gives the socket up, and with it whatever the server was answering:
     /// end a parked call with [`Unblocker::wake`] instead.
@@ -102,28 +120,30 @@ impl BlockingLane {
     /// # Errors
     /// See [`WireError`].
     pub async fn call(&mut self, cmd: Cmd, bound: Duration) -> Result<Reply, WireError> {
+        if self.parking.take_wish() {
+            return Ok(Reply::Nil);
+        }
         // Taken out: a future dropped below leaves no half-read socket behind.
-        let mut link = match self.link.take() {
-            Some(link) => link,
-            None => {
-                self.dial().await?;
-                self.link.take().ok_or(WireError::NotReady)?
-            }
-        };
+        let mut link = self.take_link().await?;
         let parked = Parked::on(&self.parking);
-        if self.parking.wanted.swap(false, Ordering::SeqCst) {
+        if self.parking.take_wish() {
             self.link = Some(link);
             return Ok(Reply::Nil);
         }
-        let encoded = cmd.encode();
+        self.failures = self.failures.saturating_add(1);
+        let exchange =
+            tokio::time::timeout(bound.saturating_add(GRACE), link.exchange(cmd.encode()));
         let outcome = tokio::select! {
-            outcome = tokio::time::timeout(bound + GRACE, link.exchange(encoded)) => outcome,
-            () = self.parking.abandon.notified() => return Err(lost()),
+            // First: a reply that has come is never given up.
+            biased;
+            outcome = exchange => outcome.map_err(|_| lost())?,
+            () = parked.abandoned() => return Err(lost()),
         };
-        drop(parked);
-        self.parking.wanted.store(false, Ordering::SeqCst);
-        let reply = outcome.map_err(|_| lost())??.pop().ok_or_else(lost)?;
-        self.link = Some(link);
+        let reply = outcome?.pop().ok_or_else(lost)?;
+        if !has_moved(&reply) {
+            self.failures = 0;
+            self.link = Some(link);
+        }
         Ok(reply)
     }
 
@@ -137,24 +157,43 @@ impl BlockingLane {
         Unblocker { parking: Arc::clone(&self.parking), through: through.clone() }
     }
 
-    /// One climb, after a jittered pause when the last one failed.
-    async fn dial(&mut self) -> Result<(), WireError> {
+    /// The link as the last call left it, or a new one.
+    async fn take_link(&mut self) -> Result<BootLink, WireError> {
+        if let Some(mut link) = self.link.take()
+            && link.check_idle().await.is_ok()
+        {
+            return Ok(link);
+        }
+        self.dial().await
+    }
+
+    /// One climb, after a jittered pause when something failed before.
+    async fn dial(&mut self) -> Result<BootLink, WireError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
         if self.failures > 0 {
-            let reconnect = &self.config.reconnect;
-            let factor = 1_u32.checked_shl(self.failures - 1).unwrap_or(u32::MAX);
-            let ceiling = reconnect.base.saturating_mul(factor).min(reconnect.cap);
-            tokio::time::sleep(ceiling.mul_f64(fastrand::f64())).await;
+            tokio::time::sleep(pause(&self.config.reconnect, self.failures)).await;
         }
         self.failures = self.failures.saturating_add(1);
-        let link = boot(&self.config, &*self.handshake, self.been_ready)
-            .await
-            .map_err(|(BootError::Passing(error) | BootError::Fatal(error))| error)?;
-        self.failures = 0;
+        let link = match boot(&self.config, &*self.handshake, self.been_ready).await {
+            Ok(link) => link,
+            Err(BootError::Passing(error)) => return Err(error),
+            Err(BootError::Fatal(error)) => {
+                self.refused = Some(error.clone());
+                return Err(error);
+            }
+        };
+        self.failures -= 1;
         self.been_ready = true;
         self.parking.client_id.store(link.client_id.unwrap_or(-1), Ordering::SeqCst);
-        self.link = Some(link);
-        Ok(())
+        Ok(link)
     }
+}
+
+/// Whether the reply says that the server is no primary any more.
+fn has_moved(reply: &Reply) -> bool {
+    reply.as_error().is_some_and(|error| error.is("READONLY") || error.is("UNBLOCKED"))
 }
 
 impl std::fmt::Debug for BlockingLane {
@@ -178,38 +217,74 @@ impl Unblocker {
     /// Ends the present call, or makes the next one end at once when none is parked. When the
     /// server can't be asked, the lane's socket is given up.
     pub async fn wake(&self) {
-        self.parking.wanted.store(true, Ordering::SeqCst);
-        for _ in 0..UNBLOCK_TRIES {
-            // The lane looks at `wanted` after it says that it is parked: one of us sees the other.
-            if !self.parking.parked.load(Ordering::SeqCst) {
-                return;
-            }
-            let client = self.parking.client_id.load(Ordering::SeqCst);
-            match tokio::time::timeout(GRACE, self.through.unblock(client)).await {
-                Ok(Ok(true)) => return,
-                Ok(Ok(false)) => tokio::time::sleep(UNBLOCK_EVERY).await,
-                Ok(Err(_)) | Err(_) => break,
-            }
+        let parking = &self.parking;
+        // A swap, not a store: it sees the beginning of the call that took the last wish.
+        parking.wanted.swap(true, Ordering::SeqCst);
+        let mut serial = parking.serial.subscribe();
+        let present = *serial.borrow();
+        if present.is_multiple_of(2) {
+            return;
         }
-        if self.parking.parked.load(Ordering::SeqCst) {
-            self.parking.abandon.notify_waiters();
+        tokio::select! {
+            biased;
+            _ = serial.wait_for(|now| *now != present) => {}
+            () = self.end(present) => {}
+        }
+    }
+
+    /// Asks the server until it says that the call was parked and is not any more.
+    async fn end(&self, call: u64) {
+        let mut again = UNBLOCK_AGAIN;
+        loop {
+            let client = self.parking.client_id.load(Ordering::SeqCst);
+            match self.through.unblock(client).await {
+                Ok(true) => return,
+                // Not there yet, or not any more; or the question itself had no room.
+                Ok(false) | Err(WireError::Overloaded { .. } | WireError::Timeout { .. }) => {
+                    tokio::time::sleep(again).await;
+                    again = (again * 2).min(UNBLOCK_AGAIN_CAP);
+                }
+                Err(_) => {
+                    self.parking.abandoned.send_replace(call);
+                    return;
+                }
+            }
         }
     }
 }
 
+impl Parking {
+    fn take_wish(&self) -> bool {
+        self.wanted.swap(false, Ordering::SeqCst)
+    }
+}
+
 /// Says "parked" for as long as it lives, also through a dropped future.
-struct Parked(Arc<Parking>);
+struct Parked {
+    parking: Arc<Parking>,
+    serial: u64,
+}
 
 impl Parked {
     fn on(parking: &Arc<Parking>) -> Self {
-        parking.parked.store(true, Ordering::SeqCst);
-        Self(Arc::clone(parking))
+        parking.serial.send_modify(|serial| *serial += 1);
+        let serial = *parking.serial.borrow();
+        Self { parking: Arc::clone(parking), serial }
+    }
+
+    /// Comes when the call shall be given up.
+    async fn abandoned(&self) {
+        let mut abandoned = self.parking.abandoned.subscribe();
+        // The sender lives as long as we do.
+        let _ = abandoned.wait_for(|serial| *serial == self.serial).await;
     }
 }
 
 impl Drop for Parked {
     fn drop(&mut self) {
-        self.0.parked.store(false, Ordering::SeqCst);
+        // In this order: a wish that comes between is for the next call and stays.
+        self.parking.wanted.store(false, Ordering::SeqCst);
+        self.parking.serial.send_modify(|serial| *serial += 1);
     }
 }
 
