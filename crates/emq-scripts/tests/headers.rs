@@ -1,6 +1,6 @@
 //! The headers of the Lua files say what the typed calls do.
 
-use emq_scripts::{Bundle, CONTRACTS, Contract, ScriptName};
+use emq_scripts::{Bundle, CONTRACTS, Contract, RefusalClass, ScriptName};
 
 /// The header's lines of one kind, `KEYS[1] emq:{q}:pending   zset` under `KEYS[`; a line that only
 /// continues the one above is joined to it.
@@ -51,7 +51,7 @@ fn check(contract: &Contract, source: &str) {
 
     let [refuses] = <[String; 1]>::try_from(lines_of(source, "REFUSES ")).unwrap();
     let mut written: Vec<&str> = refuses.split_whitespace().skip(1).collect();
-    let mut known: Vec<&str> = contract.refuses.iter().map(|class| class.word()).collect();
+    let mut known: Vec<&str> = contract.refuses.iter().map(RefusalClass::word).collect();
     if !contract.runs_when_full {
         known.push("OOM");
     }

@@ -3,6 +3,7 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod ground;
 pub(crate) mod keyspace;
 pub(crate) mod samples;
 
@@ -45,7 +46,7 @@ pub(crate) fn config(valkey: &Valkey) -> Config {
 
 /// One plain command, which must not be refused.
 pub(crate) async fn ask(connection: &Connection, words: &[&str]) -> Reply {
-    let cmd = words[1..].iter().fold(Cmd::new(words[0]), |cmd, word| cmd.arg(word));
+    let cmd = words[1..].iter().fold(Cmd::new(words[0]), Cmd::arg);
     connection.command(cmd).await.unwrap().into_result().unwrap()
 }
 
