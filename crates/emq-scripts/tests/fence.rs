@@ -7,7 +7,7 @@ use emq_scripts::{
     Fenced, WIRE_VERSION,
 };
 use emq_testkit::Valkey;
-use emq_wire::Connection;
+use emq_wire::{Connection, Script};
 use support::keyspace::{Snapshot, snapshot};
 use support::{ask, config, fenced, job, queue, soon};
 
@@ -60,7 +60,7 @@ async fn the_whole_bundle_is_loaded_at_connect_and_not_by_a_lane() {
     let fenced = fenced(&valkey).await;
     let mut exists = vec!["SCRIPT", "EXISTS"];
     let bundle = Bundle::embedded();
-    exists.extend(bundle.scripts().iter().map(|script| script.sha1()));
+    exists.extend(bundle.scripts().iter().map(Script::sha1));
     let known = valkey.cli(&exists).unwrap();
     assert!(known.lines().all(|line| line == "1"), "{known}");
     assert_eq!(known.lines().count(), bundle.scripts().len());

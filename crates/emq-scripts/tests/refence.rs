@@ -170,3 +170,24 @@ async fn a_wiped_and_full_server_is_waited_for() {
     let admitted = soon(fenced.call(&queue("orders"), &enqueue(1))).await.unwrap();
     assert_eq!(admitted, Admitted::Admitted);
 }
+
+#[tokio::test]
+async fn a_primary_that_became_a_replica_says_so_and_serves_when_it_is_primary_again() {
+    let valkey = Valkey::start().unwrap();
+    let fenced = fenced(&valkey).await;
+    let keys = queue("orders");
+    valkey.cli(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+    let error = fenced.call(&keys, &enqueue(1)).await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::Server { source, .. } if source.is("READONLY")),
+        "{error:?}"
+    );
+    assert!(error.is_retryable());
+    valkey.cli(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    soon(async {
+        while let Err(error) = fenced.call(&keys, &enqueue(1)).await {
+            assert!(error.is_retryable(), "{error:?}");
+        }
+    })
+    .await;
+}
