@@ -20,6 +20,8 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const DOWN_WITHIN: Duration = Duration::from_secs(10);
 /// What a server writes to its log once it listens and its data is loaded.
 const READY: &str = "Ready to accept connections";
+/// The states of a process that has not stopped: it runs, sleeps, or waits for a disk.
+const RUNNING: [char; 4] = ['R', 'S', 'D', 'I'];
 /// What it writes when another program has the port.
 const PORT_LOST: &str = "Address already in use";
 
@@ -142,9 +144,14 @@ impl Process {
         self.kill()
     }
 
-    /// `SIGSTOP`.
+    /// `SIGSTOP`; the server has stopped when this returns, not just been told to.
     pub(crate) fn pause(&mut self) -> io::Result<()> {
-        self.tell("pause").map(drop)
+        self.tell("pause")?;
+        let parent = self.watchdog.id();
+        while self.pid.and_then(|pid| state(pid, parent)).is_some_and(|s| s.starts_with(RUNNING)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// `SIGCONT`.
@@ -196,23 +203,23 @@ impl Drop for Process {
 
 /// Whether this process is a child of `parent` that has not ended.
 fn is_running(pid: u32, parent: u32) -> bool {
-    let (state, its_parent) = if Path::new("/proc/self/stat").exists() {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    state(pid, parent).is_some_and(|state| !state.starts_with(['Z', 'X']))
+}
+
+/// The letter that the kernel gives the state of this child of `parent`.
+fn state(pid: u32, parent: u32) -> Option<String> {
+    let text = if Path::new("/proc/self/stat").exists() {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name before it is in parentheses and may hold anything.
-        let Some((_, rest)) = stat.rsplit_once(')') else { return false };
-        let mut fields = rest.split_whitespace().map(str::to_owned);
-        (fields.next(), fields.next())
+        stat.rsplit_once(')')?.1.to_owned()
     } else {
         let pid = pid.to_string();
-        let Ok(out) = Command::new("ps").args(["-o", "stat=,ppid=", "-p", &pid]).output() else {
-            return false;
-        };
-        let text = String::from_utf8_lossy(&out.stdout).into_owned();
-        let mut fields = text.split_whitespace().map(str::to_owned);
-        (fields.next(), fields.next())
+        let out = Command::new("ps").args(["-o", "stat=,ppid=", "-p", &pid]).output().ok()?;
+        String::from_utf8_lossy(&out.stdout).into_owned()
     };
-    state.is_some_and(|state| !state.starts_with(['Z', 'X']))
-        && its_parent.is_some_and(|its| its == parent.to_string())
+    let mut fields = text.split_whitespace();
+    let state = fields.next()?;
+    (fields.next()? == parent.to_string()).then(|| state.to_owned())
 }
 
 /// The last lines, for an error that is read in a terminal.
