@@ -43,14 +43,15 @@ local ids = call('ZRANGE', active, '-inf', format('%.0f', now), 'BYSCORE', 'LIMI
 if #ids == 0 then
   return { 0, 0 }
 end
--- Everything is read before the first write; an id without a row is dropped.
+-- Everything is read before the first write. An id whose row is missing or says that it sits
+-- elsewhere (a torn past) is dropped.
 local back, buried, flat, laned, lanes = {}, {}, {}, {}, {}
 for i = 1, #ids do
   local id = ids[i]
   local row = base .. 'job:' .. id
   local fields = redis.pcall('HMGET', row, 'state', 'group', 'lost')
   local group = fields[2]
-  if fields[1] then
+  if fields[1] == 'active' then
     local lost = (tonumber(fields[3]) or 0) + 1
     local to_dead = lost >= lost_cap
     if to_dead then

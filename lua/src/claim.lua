@@ -25,7 +25,8 @@ if call('HGET', meta, 'paused') then
 end
 
 
--- An id without a row is dropped, and the next one is looked at.
+-- An id whose row is missing or says that it sits elsewhere (a torn past) is dropped, and the next
+-- one is looked at.
 local id, row, fields, more
 for _ = 1, 100 do
   local head = call('ZRANGE', pending, '0', '1')
@@ -34,8 +35,8 @@ for _ = 1, 100 do
     break
   end
   row = base .. 'job:' .. id
-  fields = redis.pcall('HMGET', row, 'attempts', 'payload', 'checkpoint', 'holder')
-  if fields[1] and fields[2] then
+  fields = redis.pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'holder')
+  if fields[1] == 'pending' and fields[3] then
     break
   end
   call('ZREM', pending, id)
@@ -46,7 +47,7 @@ local cascade = (more or turning > 0) and call('LLEN', wake) == 0
 
 local reply = {}
 if id then
-  local token = (tonumber(fields[1]) or 0) + 1
+  local token = (tonumber(fields[2]) or 0) + 1
   local now
   -- @include now.lua
   call('ZADD', active, now + lease_ms, id)
@@ -56,7 +57,7 @@ if id then
     -- The flat set, which counts as one more lane, had its turn: the ring's come first now.
     call('HSET', meta, 'left', turning)
   end
-  reply = { id, fields[2], token, fields[3] or nil }
+  reply = { id, fields[3], token, fields[4] or nil }
 end
 if cascade then
   call('RPUSH', wake, '1')

@@ -32,8 +32,8 @@ if facts[1] then
   return {}
 end
 
--- An id without a row is dropped, and the next one is looked at; so is a lane that isn't
--- serviceable (a torn past).
+-- An id whose row is missing or says that it sits elsewhere (a torn past) is dropped, and the next
+-- one is looked at; so is a lane that isn't serviceable.
 local turning = call('LLEN', ring)
 local group, lane, leases, ceiling, id, more, row, fields
 for _ = 1, 100 do
@@ -52,8 +52,8 @@ for _ = 1, 100 do
     turning = turning - 1
   else
     row = base .. 'job:' .. id
-    fields = redis.pcall('HMGET', row, 'attempts', 'payload', 'checkpoint', 'holder')
-    if fields[1] and fields[2] then
+    fields = redis.pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'holder')
+    if fields[1] == 'pending' and fields[3] then
       break
     end
     call('ZREM', lane, id)
@@ -71,7 +71,7 @@ if id then
     spent = (tonumber(string.sub(facts[2], 16)) or 0) + 1
   end
   local stays = more and (ceiling == 0 or leases + 1 < ceiling)
-  local token = (tonumber(fields[1]) or 0) + 1
+  local token = (tonumber(fields[2]) or 0) + 1
   local now
   -- @include now.lua
   call('ZADD', active, now + lease_ms, id)
@@ -97,7 +97,7 @@ if id then
       call('HSET', meta, 'left', math.min(left - 1, turning))
     end
   end
-  reply = { id, fields[2], token, group, fields[3] or nil }
+  reply = { id, fields[3], token, group, fields[4] or nil }
 end
 if (turning > 0 or flat > 0) and tokens == 0 then
   call('RPUSH', wake, '1')

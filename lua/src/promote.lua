@@ -31,14 +31,15 @@ local ids = call('ZRANGE', schedule, '-inf', string.format('%.0f', now), 'BYSCOR
 if #ids == 0 then
   return 0
 end
--- Everything is read before the first write; an id without a row is dropped.
+-- Everything is read before the first write. An id whose row is missing or says that it sits
+-- elsewhere (a torn past) is dropped.
 local rows, flat, laned, lanes = {}, {}, {}, {}
 for i = 1, #ids do
   local id = ids[i]
   local row = base .. 'job:' .. id
   local fields = redis.pcall('HMGET', row, 'state', 'group')
   local group = fields[2]
-  if fields[1] then
+  if fields[1] == 'scheduled' then
     rows[#rows + 1] = row
     if group then
       -- @include lane_of.lua
