@@ -55,6 +55,24 @@ pub(super) fn integer(
     }
 }
 
+/// A copy; of a single byte (a count, a flag) not even that.
+fn short(text: &[u8]) -> Bytes {
+    match text {
+        [byte] => Bytes::from_static(&EACH_BYTE[usize::from(*byte)]),
+        _ => Bytes::copy_from_slice(text),
+    }
+}
+
+static EACH_BYTE: [[u8; 1]; 256] = {
+    let mut table = [[0; 1]; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = [byte as u8];
+        byte += 1;
+    }
+    table
+};
+
 /// Takes `len` bytes that start `skip` behind `at`, and steps over both: `at` is then where the
 /// CRLF of the text stands.
 #[inline]
@@ -62,7 +80,7 @@ pub(super) fn take(buf: &mut BytesMut, at: &mut usize, skip: usize, len: usize) 
     let start = *at + skip;
     if len <= COPY_UP_TO {
         *at = start + len;
-        return Bytes::copy_from_slice(&buf[start..start + len]);
+        return short(&buf[start..start + len]);
     }
     buf.advance(start);
     *at = 0;
