@@ -1,0 +1,154 @@
+//! How far a write must have gone before an enqueue is acknowledged.
+
+use std::time::Duration;
+
+use emq_scripts::Fenced;
+use emq_wire::{
+    Acknowledged, Cmd, Connection, Durable, DurableLane, DurableWait, Pipeline, Reply, ServerError,
+};
+use tokio::sync::Mutex;
+
+use crate::error::{Error, NotDurable};
+
+/// How far a write must have gone before an enqueue is acknowledged.
+///
+/// With `appendfsync always` a [`Durability::Fsynced`] enqueue takes one sync of the disk, which
+/// all those that wait at the same time share; with `everysec` it takes up to a second or two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The server has it in memory.
+    #[default]
+    Volatile,
+    /// The server has it on its disk.
+    Fsynced,
+    /// This many replicas have it in memory.
+    Replicated(u32),
+}
+
+impl Durability {
+    /// Whether a duplicate shall write too, so that there is a write to wait for.
+    pub(crate) fn waits(self) -> bool {
+        self != Self::Volatile
+    }
+
+    fn wait(self, timeout: Duration) -> Option<DurableWait> {
+        match self {
+            Self::Volatile => None,
+            Self::Fsynced => Some(DurableWait::Fsynced { timeout }),
+            Self::Replicated(replicas) => Some(DurableWait::Replicated { replicas, timeout }),
+        }
+    }
+
+    fn reached(self, acknowledged: Acknowledged) -> bool {
+        match self {
+            Self::Volatile => true,
+            Self::Fsynced => acknowledged.local >= 1,
+            Self::Replicated(replicas) => acknowledged.replicas >= i64::from(replicas),
+        }
+    }
+}
+
+/// The bus's way to acknowledged writes: opened by the first who needs it.
+#[derive(Default)]
+pub(crate) struct DurablePath {
+    lane: Mutex<Option<DurableLane>>,
+    /// The lane's count of reconnects at which its server was last found able to sync.
+    able_at: Mutex<Option<u64>>,
+}
+
+/// One reply and whether its write is as durable as asked.
+pub(crate) struct DurableReply {
+    pub(crate) reply: Reply,
+    pub(crate) confirmed: bool,
+}
+
+impl DurablePath {
+    /// Sends one call over the lane and waits for its acknowledgement.
+    pub(crate) async fn call(
+        &self,
+        fenced: &Fenced,
+        cmd: Cmd,
+        durability: Durability,
+        within: Duration,
+    ) -> Result<DurableReply, Error> {
+        let lane = self.lane(fenced).await?;
+        if durability == Durability::Fsynced {
+            self.check_able(lane.connection()).await?;
+        }
+        let Some(wait) = durability.wait(within) else {
+            let reply = fenced.connection().command(cmd).await;
+            let reply = reply.map_err(|error| Error::of_wire(None, error))?;
+            return Ok(DurableReply { reply, confirmed: true });
+        };
+        let pipeline: Pipeline = [cmd].into_iter().collect();
+        let Durable { mut replies, acknowledged } =
+            lane.call(pipeline, wait).await.map_err(|error| Error::of_wire(None, error))?;
+        let reply = replies.pop().unwrap_or(Reply::Nil);
+        match acknowledged {
+            Ok(acknowledged) => {
+                Ok(DurableReply { reply, confirmed: durability.reached(acknowledged) })
+            }
+            // The call itself was refused: nothing was written that could be waited for.
+            Err(_) if reply.as_error().is_some() => Ok(DurableReply { reply, confirmed: false }),
+            Err(error) => Err(Error::NotDurable { reason: why_not(&error) }),
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        if let Some(lane) = self.lane.lock().await.take() {
+            lane.connection().close().await;
+        }
+    }
+
+    async fn lane(&self, fenced: &Fenced) -> Result<DurableLane, Error> {
+        let mut lane = self.lane.lock().await;
+        if let Some(lane) = &*lane {
+            return Ok(lane.clone());
+        }
+        let opened = fenced.durable_lane().await.map_err(|error| Error::of_wire(None, error))?;
+        Ok(lane.insert(opened).clone())
+    }
+
+    /// Asks the server whether it syncs at all, once per connection. What it doesn't let us read
+    /// is taken as able: the wait itself has the last word.
+    async fn check_able(&self, connection: &Connection) -> Result<(), Error> {
+        let reconnects = connection.counters().reconnects;
+        let mut able_at = self.able_at.lock().await;
+        if *able_at == Some(reconnects) {
+            return Ok(());
+        }
+        let mut asked = Pipeline::new();
+        asked.push(Cmd::new("INFO").arg("persistence"));
+        asked.push(Cmd::new("CONFIG").arg("GET").arg("appendfsync"));
+        let replies =
+            connection.pipeline(asked).await.map_err(|error| Error::of_wire(None, error))?;
+        if let Some(reason) = unable(&replies) {
+            return Err(Error::NotDurable { reason });
+        }
+        *able_at = Some(reconnects);
+        Ok(())
+    }
+}
+
+/// What `INFO persistence` and `CONFIG GET appendfsync` tell against syncing.
+fn unable(replies: &[Reply]) -> Option<NotDurable> {
+    let info = replies.first().and_then(Reply::as_bytes).map(|info| String::from_utf8_lossy(info));
+    if info.is_some_and(|info| info.lines().any(|line| line.trim() == "aof_enabled:0")) {
+        return Some(NotDurable::NoAppendOnlyFile);
+    }
+    let policy = match replies.get(1) {
+        Some(Reply::Map(pairs)) => pairs.first().map(|(_, policy)| policy),
+        other => other.and_then(Reply::as_array).and_then(|pair| pair.get(1)),
+    };
+    let never = policy.and_then(Reply::as_bytes).is_some_and(|policy| policy.as_ref() == b"no");
+    never.then_some(NotDurable::NeverSynced)
+}
+
+/// Reads the server's refusal to wait.
+fn why_not(error: &ServerError) -> NotDurable {
+    if error.message().contains("unknown command") {
+        NotDurable::NoWait
+    } else {
+        NotDurable::NoAppendOnlyFile
+    }
+}

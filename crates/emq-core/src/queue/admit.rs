@@ -1,0 +1,115 @@
+//! Enqueueing one job.
+
+use std::time::{Duration, SystemTime};
+
+use emq_keys::BrandedId;
+use emq_scripts::{Admitted, Enqueue, Schedule, ScriptCall};
+
+use super::{EnqueueOptions, Queue};
+use crate::durability::Durability;
+use crate::error::Error;
+use crate::outcome::Enqueued;
+
+impl Queue {
+    /// Enqueues a job under a fresh id.
+    ///
+    /// # Errors
+    /// See [`Error`]. [`Error::Disconnected`] carries the id: the job may be there, and enqueueing
+    /// it again under that id, with [`EnqueueOptions::id`], is safe.
+    pub async fn enqueue(&self, payload: impl AsRef<[u8]>) -> Result<Enqueued, Error> {
+        self.enqueue_with(payload, &EnqueueOptions::new()).await
+    }
+
+    /// Enqueues a job that runs at a time, by the server's clock.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`].
+    pub async fn enqueue_at(
+        &self,
+        payload: impl AsRef<[u8]>,
+        time: SystemTime,
+    ) -> Result<Enqueued, Error> {
+        self.enqueue_with(payload, &EnqueueOptions::new().at(time)).await
+    }
+
+    /// Enqueues a job that runs after a delay, on the server's clock.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`].
+    pub async fn enqueue_in(
+        &self,
+        payload: impl AsRef<[u8]>,
+        delay: Duration,
+    ) -> Result<Enqueued, Error> {
+        self.enqueue_with(payload, &EnqueueOptions::new().delay(delay)).await
+    }
+
+    /// Enqueues a job with options.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`]; [`Error::Kind`] when the id given is no job's;
+    /// [`Error::NotDurable`] when the server can't give the durability asked for.
+    pub async fn enqueue_with(
+        &self,
+        payload: impl AsRef<[u8]>,
+        options: &EnqueueOptions,
+    ) -> Result<Enqueued, Error> {
+        let payload = payload.as_ref();
+        self.bus().check_payload(payload.len())?;
+        let id = match options.id {
+            Some(id) => id,
+            None => self.bus().mint_job().await?,
+        };
+        let durable = options.durability.waits();
+        let admit = options.admit();
+        match options.when {
+            None => {
+                let call = Enqueue { id, payload, options: admit, durable };
+                self.admit(id, &call, options.durability).await
+            }
+            Some(when) => {
+                let call = Schedule { id, payload, group: None, when, options: admit, durable };
+                self.admit(id, &call, options.durability).await
+            }
+        }
+    }
+
+    async fn admit<C>(
+        &self,
+        id: BrandedId,
+        call: &C,
+        durability: Durability,
+    ) -> Result<Enqueued, Error>
+    where
+        C: ScriptCall<Reply = Admitted>,
+    {
+        if !durability.waits() {
+            let admitted = self.call(call).await.map_err(|error| Error::of_job(id, error))?;
+            return Ok(Enqueued::of(id, admitted, true));
+        }
+        let (admitted, confirmed) = self.call_durably(Some(id), call, durability).await?;
+        Ok(Enqueued::of(id, admitted, confirmed))
+    }
+
+    /// One call over the durable lane, and whether it was acknowledged as asked.
+    pub(super) async fn call_durably<C: ScriptCall>(
+        &self,
+        id: Option<BrandedId>,
+        call: &C,
+        durability: Durability,
+    ) -> Result<(C::Reply, bool), Error> {
+        let shared = &self.bus().0;
+        let cmd = shared.fenced.command(self.keys(), call);
+        let within = shared.durable_within;
+        let answer = shared
+            .durable
+            .call(&shared.fenced, cmd, durability, within)
+            .await
+            .map_err(|error| error.about(id))?;
+        let decoded = call.decode(answer.reply).map_err(|error| match id {
+            Some(id) => Error::of_job(id, error),
+            None => Error::of_queue(error),
+        })?;
+        Ok((decoded, answer.confirmed))
+    }
+}

@@ -1,0 +1,97 @@
+//! A queue and its verbs.
+
+mod admit;
+mod browse;
+mod claim;
+mod many;
+mod operate;
+mod options;
+mod record;
+mod settle;
+mod timers;
+mod typed;
+
+use std::fmt;
+
+use emq_keys::{QueueKeys, QueueName};
+use emq_scripts::{CallError, ScriptCall};
+
+pub use self::browse::Counts;
+pub(crate) use self::browse::misread;
+pub use self::many::{ManyError, NewJob, Verdict};
+pub use self::options::EnqueueOptions;
+pub(crate) use self::options::unix_ms;
+pub use self::record::{JobRecord, JobState};
+pub use self::settle::Failure;
+pub use self::typed::TypedQueue;
+use crate::bus::Bus;
+use crate::morgue::Morgue;
+
+/// A queue of a [`Bus`]: flat verbs over bytes. [`Queue::typed`] puts types on top. Cheap to
+/// clone.
+///
+/// Each verb that moves a job is one script run by the server, and its outcome is an enum.
+#[derive(Clone)]
+pub struct Queue {
+    bus: Bus,
+    keys: QueueKeys,
+}
+
+impl Queue {
+    pub(crate) fn new(bus: Bus, keys: QueueKeys) -> Queue {
+        Queue { bus, keys }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &QueueName {
+        self.keys.queue()
+    }
+
+    /// Its keys.
+    #[must_use]
+    pub fn keys(&self) -> &QueueKeys {
+        &self.keys
+    }
+
+    /// The bus that it is on.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// The same queue with payloads of a type, in JSON.
+    #[must_use]
+    pub fn typed<T>(&self) -> TypedQueue<T> {
+        TypedQueue::new(self.clone())
+    }
+
+    /// The same queue with payloads of a type, in a codec of one's own.
+    #[must_use]
+    pub fn typed_with<T, C>(&self) -> TypedQueue<T, C> {
+        TypedQueue::new(self.clone())
+    }
+
+    /// Its dead letters.
+    #[must_use]
+    pub fn morgue(&self) -> Morgue {
+        Morgue::new(self.clone())
+    }
+
+    pub(crate) async fn call<C: ScriptCall>(&self, call: &C) -> Result<C::Reply, CallError> {
+        self.bus.fenced().call(&self.keys, call).await
+    }
+
+    pub(crate) async fn call_all<C: ScriptCall>(
+        &self,
+        calls: &[C],
+    ) -> Result<Vec<Result<C::Reply, CallError>>, CallError> {
+        self.bus.fenced().call_all(&self.keys, calls).await
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Queue").field(self.name()).finish()
+    }
+}
