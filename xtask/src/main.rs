@@ -2,6 +2,7 @@
 
 mod ci;
 mod container;
+mod demo;
 mod fuzz;
 mod layers;
 mod rung;
@@ -42,6 +43,8 @@ enum Task {
     Tools(tools::Command),
     /// Check the law of layers: a forbidden edge between crates fails
     Layers,
+    /// The main job: a feed of fills, enqueued, worked through faults, and accounted for
+    Demo(demo::Args),
     /// Run a chapter's gates against a live Valkey
     Rung(rung::Args),
     /// Check headers, digests and expansions of the Lua bundle, and the budgets of files and lines
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Valkey(command) => valkey::run(&command),
         Task::Tools(command) => tools::run(&command),
         Task::Layers => layers::run(),
+        Task::Demo(args) => demo::run(&args),
         Task::Rung(args) => rung::run(&args),
         Task::Tidy(args) => tidy::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use emq_core::{Bus, Queue};
 use emq_scripts::{FenceOptions, Fenced};
 use emq_testkit::Valkey;
-use emq_wire::{Config, Connection, Reply};
+use emq_wire::{Cmd, Config, Connection, Reply};
 
 use crate::Failure;
 
@@ -29,6 +30,38 @@ impl Ground {
     /// A plain connection.
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         Ok(Connection::connect(self.config()?).await?)
+    }
+
+    /// A bus of one's own, and a queue on it.
+    pub(super) async fn queue(&self, name: &str) -> Result<(Bus, Queue), Failure> {
+        let bus = Bus::connect(&self.valkey.url()).await?;
+        let queue = bus.queue(name)?;
+        Ok((bus, queue))
+    }
+
+    /// Every key of a queue.
+    pub(super) async fn keys(&self, queue: &Queue) -> Result<Vec<String>, Failure> {
+        let pattern = format!("{}*", queue.keys().base());
+        match self.connect().await?.command(Cmd::new("KEYS").arg(pattern)).await? {
+            Reply::Array(keys) => Ok(keys
+                .iter()
+                .filter_map(Reply::as_bytes)
+                .map(|key| String::from_utf8_lossy(key).into_owned())
+                .collect()),
+            other => Err(format!("{other:?} for KEYS").into()),
+        }
+    }
+
+    /// Removes what a gate left in its queue.
+    pub(super) async fn remove(&self, queue: &Queue) -> Result<(), Failure> {
+        let keys = self.keys(queue).await?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let mut del = Cmd::new("DEL");
+        keys.iter().for_each(|key| del.push(key));
+        self.connect().await?.command(del).await?;
+        Ok(())
     }
 
     /// A connection that passed the fence.

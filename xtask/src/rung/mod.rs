@@ -2,7 +2,10 @@
 
 mod connector;
 mod ground;
+mod jobs;
 mod keyspace;
+mod machine;
+mod surface;
 mod throughput;
 mod transcript;
 
@@ -63,6 +66,18 @@ const RUNGS: &[Rung] = &[
         chapter: "the fence and the keyspace",
         file: "bcs_rung_3_1_check.out",
         gates: keyspace::GATES,
+    },
+    Rung {
+        number: "3.2",
+        chapter: "jobs are entities",
+        file: "bcs_rung_3_2_check.out",
+        gates: jobs::GATES,
+    },
+    Rung {
+        number: "3.3",
+        chapter: "the state machine in Lua",
+        file: "bcs_rung_3_3_check.out",
+        gates: machine::GATES,
     },
 ];
 

@@ -1,0 +1,146 @@
+//! The table at the end, and the line of proof under it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use comfy_table::{Table, presets};
+use emq_core::{Queue, Totals};
+use emq_keys::BrandedId;
+
+use super::input::Fill;
+use super::ledger::Ledger;
+use crate::{Failure, Outcome};
+
+/// Where every admitted job ended.
+pub(super) struct Account {
+    completed: usize,
+    dead: usize,
+    /// In no store and in no set: the server lost them.
+    lost: usize,
+    /// Dead jobs by their last error.
+    errors: BTreeMap<String, usize>,
+}
+
+impl Account {
+    /// Looks every admitted job up: in the books, else in the morgue, else it is lost.
+    pub(super) async fn close(
+        queue: &Queue,
+        admitted: &HashMap<BrandedId, Fill>,
+        ledger: &Ledger,
+    ) -> Result<Self, Failure> {
+        let morgue: HashMap<BrandedId, String> = queue
+            .morgue()
+            .browse(admitted.len().max(1))
+            .await?
+            .into_iter()
+            .map(|record| (record.id, record.last_error.unwrap_or_default()))
+            .collect();
+        let mut account = Self { completed: 0, dead: 0, lost: 0, errors: BTreeMap::new() };
+        for id in admitted.keys() {
+            match morgue.get(id) {
+                Some(error) => {
+                    account.dead += 1;
+                    *account.errors.entry(error.clone()).or_default() += 1;
+                }
+                None if ledger.has(id) => account.completed += 1,
+                None => account.lost += 1,
+            }
+        }
+        Ok(account)
+    }
+}
+
+pub(super) struct Report {
+    pub(super) lines: usize,
+    pub(super) bad: usize,
+    pub(super) duplicates: usize,
+    pub(super) admitted: usize,
+    pub(super) totals: Vec<Totals>,
+    pub(super) recovered: u64,
+    pub(super) restarts: u32,
+    pub(super) work_took: Duration,
+    pub(super) account: Account,
+}
+
+impl Report {
+    pub(super) fn print(&self, ledger: &Ledger) {
+        let sum = |pick: fn(&Totals) -> u64| self.totals.iter().map(pick).sum::<u64>();
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_header(["", "jobs", ""]);
+        let mut row = |name: &str, count: u64, words: String| {
+            table.add_row([name.to_owned(), count.to_string(), words]);
+        };
+        let rate = self.account.completed as f64 / self.work_took.as_secs_f64().max(0.001);
+        row("admitted", self.admitted as u64, format!("of {} lines", self.lines));
+        row("duplicates", self.duplicates as u64, "the same name again: nothing written".into());
+        row("bad lines", self.bad as u64, "reported and skipped".into());
+        row("completed", self.account.completed as u64, format!("{rate:.0}/s"));
+        let panicked = sum(|t| t.panicked);
+        row(
+            "retried",
+            sum(|t| t.retried),
+            format!("{panicked} attempts panicked, no worker died of it"),
+        );
+        row("dead", self.account.dead as u64, "in the morgue, by last error:".into());
+        for (error, count) in &self.account.errors {
+            row("", *count as u64, error.clone());
+        }
+        row("recovered", self.recovered, "taken back when their holder's lease ended".into());
+        row(
+            "repeated",
+            ledger.declined() as u64,
+            "deliveries declined: their effect was there".into(),
+        );
+        if self.restarts > 0 {
+            row(
+                "lost",
+                self.account.lost as u64,
+                "by the server, with what it had not kept".into(),
+            );
+        }
+        println!("{table}");
+        let [waits, runs] = ledger.percentiles();
+        for (name, values) in [("queued", waits), ("ran", runs)] {
+            if let Some(values) = values {
+                let [p50, p90, p99, max] = values.map(|us| us as f64 / 1000.0);
+                println!(
+                    "{name:>8}: p50 {p50:.1} ms, p90 {p90:.1} ms, p99 {p99:.1} ms, max {max:.1} ms"
+                );
+            }
+        }
+    }
+
+    /// The last line. Fails when a job is missing that the server had promised to keep, or when an
+    /// effect is in the books twice.
+    pub(super) fn prove(
+        &self,
+        ledger: &Ledger,
+        admitted: &HashMap<BrandedId, Fill>,
+        may_lose: bool,
+    ) -> Outcome {
+        let Account { completed, dead, lost, .. } = self.account;
+        let lines_add_up = self.lines == self.admitted + self.duplicates + self.bad;
+        let jobs_add_up = self.admitted == completed + dead + lost;
+        let books_add_up = ledger.balances(admitted);
+        println!(
+            "{} lines = {} admitted + {} duplicates + {} bad; {} admitted = {completed} completed + {dead} dead + {lost} lost; {}",
+            self.lines,
+            self.admitted,
+            self.duplicates,
+            self.bad,
+            self.admitted,
+            match (books_add_up, lost) {
+                (true, 0) => "every job accounted for, none twice",
+                (true, _) => "the server lost jobs, none of the rest twice",
+                (false, _) => "the books do NOT add up",
+            }
+        );
+        match (lines_add_up && jobs_add_up && books_add_up, lost) {
+            (false, _) => Err("the account does not add up".into()),
+            (true, 0) => Ok(()),
+            (true, _) if may_lose => Ok(()),
+            (true, lost) => Err(format!("{lost} jobs are lost").into()),
+        }
+    }
+}
