@@ -118,6 +118,7 @@ async fn one_hostile_argument_at_a_time() {
                         | "max_attempts"
                         | "lost_cap"
                         | "limit"
+                        | "weight"
                         | "delay_ms"
                         | "grace_ms"
                         | "at_ms"

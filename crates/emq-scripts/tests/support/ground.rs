@@ -99,7 +99,9 @@ pub(crate) fn good_args(contract: &Contract) -> Args {
         "group" => bytes(lane(2).as_bytes()),
         "payload" | "data" | "error" | "owner" => bytes("text"),
         "ticket" | "before_id" | "node" => Vec::new(),
-        "token" | "lease_ms" | "max_attempts" | "lost_cap" | "limit" | "delay_ms" => bytes("1"),
+        "token" | "lease_ms" | "max_attempts" | "lost_cap" | "limit" | "weight" | "delay_ms" => {
+            bytes("1")
+        }
         "grace_ms" | "durable" | "scheduled" | "force_dead" | "at_ms" | "count" => bytes("0"),
         other => panic!("no sample for {other}"),
     };
