@@ -14,8 +14,10 @@ use crate::error::WireError;
 
 /// An idle server may fire a timeout this late; later than this the peer is taken for dead.
 const GRACE: Duration = Duration::from_secs(1);
-/// The shortest bound of a pop.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// The shortest park: zero would be for ever.
+const SHORTEST_PARK: Duration = Duration::from_millis(1);
+/// The longest park, should the heartbeat be longer: a server knows larger numbers than it takes.
+const LONGEST_PARK: Duration = Duration::from_secs(24 * 3600);
 /// How long the first pause is before an unblock is repeated: the call it aims at is on its way.
 const UNBLOCK_AGAIN: Duration = Duration::from_millis(1);
 /// How long the pause grows.
@@ -98,7 +100,7 @@ impl BlockingLane {
         key: impl AsRef<[u8]>,
         bound: Duration,
     ) -> Result<Option<Bytes>, WireError> {
-        let bound = bound.min(self.config.heartbeat).max(SHORTEST);
+        let bound = park(bound, self.config.heartbeat);
         let seconds = format!("{:.3}", bound.as_secs_f64());
         match self.call(Cmd::new("BLPOP").arg(key).arg(seconds), bound).await? {
             Reply::Nil => Ok(None),
@@ -189,6 +191,11 @@ impl BlockingLane {
         self.parking.client_id.store(link.client_id.unwrap_or(-1), Ordering::SeqCst);
         Ok(link)
     }
+}
+
+/// What a server may be told to park for.
+pub(crate) fn park(bound: Duration, heartbeat: Duration) -> Duration {
+    bound.min(heartbeat).clamp(SHORTEST_PARK, LONGEST_PARK)
 }
 
 /// Whether the reply says that the server is no primary any more.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::blocking::park;
 use crate::codec::{Cmd, Encoded, Pipeline, Reply, ServerError};
 use crate::config::Config;
 use crate::connection::{Bound, Connection, Handshake, NoHandshake};
@@ -54,6 +55,7 @@ pub struct Acknowledged {
 
 impl DurableWait {
     fn command(self) -> Cmd {
+        // Never zero, which would be for ever.
         let millis = |t: Duration| i64::try_from(t.as_millis()).unwrap_or(i64::MAX).max(1);
         match self {
             Self::Fsynced { timeout } => Cmd::new("WAITAOF").int(1).int(0).int(millis(timeout)),
@@ -69,9 +71,9 @@ impl DurableWait {
         }
     }
 
-    fn at_most(mut self, bound: Duration) -> Self {
+    fn within(mut self, heartbeat: Duration) -> Self {
         let (Self::Fsynced { timeout } | Self::Replicated { timeout, .. }) = &mut self;
-        *timeout = bound.min(*timeout);
+        *timeout = park(*timeout, heartbeat);
         self
     }
 
@@ -239,7 +241,7 @@ async fn run(connection: &Connection, group: Vec<Call>) {
     let Some(longest) = group.iter().map(|call| call.wait).max_by_key(|wait| wait.timeout()) else {
         return;
     };
-    let wait = longest.at_most(connection.config().heartbeat).command();
+    let wait = longest.within(connection.config().heartbeat).command();
     let joined = Encoded::join(group.iter().map(|call| &call.encoded));
     let outcome = connection.submit_reloading(joined, Some(&wait)).await;
     let acknowledged = outcome

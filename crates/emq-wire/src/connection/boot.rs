@@ -137,7 +137,7 @@ async fn say_hello(link: &mut BootLink, config: &Config) -> Result<bool, BootErr
     match step(link, "HELLO", hello).await {
         Ok(_) => Ok(true),
         Err(BootError::Fatal(WireError::Boot { source, .. }))
-            if config.protocol == Protocol::Auto && lacks_hello(&source) =>
+            if config.protocol == Protocol::Auto && lacks_hello(&source, config) =>
         {
             Ok(false)
         }
@@ -177,9 +177,12 @@ fn conceal(error: BootError, config: &Config) -> BootError {
     }
 }
 
-/// A server from before RESP3 says that it doesn't know the command or the version.
-fn lacks_hello(error: &ServerError) -> bool {
-    error.is("NOPROTO") || (error.is("ERR") && error.message().contains("unknown command"))
+/// A server from before RESP3 says that it doesn't know the command or the version; or, while
+/// nobody is authenticated, nothing but that, even to a command that carries the credentials.
+fn lacks_hello(error: &ServerError, config: &Config) -> bool {
+    error.is("NOPROTO")
+        || (error.is("ERR") && error.message().contains("unknown command"))
+        || (error.is("NOAUTH") && config.credentials.is_some())
 }
 
 async fn step(link: &mut BootLink, step: &'static str, cmd: Cmd) -> Result<Reply, BootError> {

@@ -188,7 +188,10 @@ impl Serving {
         };
         self.core.tally.bytes_in.add(taken);
         self.last_read = Instant::now();
-        self.probing = false;
+        if std::mem::take(&mut self.probing) {
+            // The bound of the answer is over: the next probe is a heartbeat away.
+            self.alarm.as_mut().reset(after(self.last_read, self.core.config.heartbeat));
+        }
         self.route_all()?;
         Ok(true)
     }
