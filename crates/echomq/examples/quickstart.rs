@@ -29,7 +29,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .start()?;
 
-    let _ = invoices.enqueue(&Invoice { order: "ORD0NgWEfAEJfs".to_owned(), cents: 4_200 }).await?;
+    let invoice = Invoice { order: "ORD0NgWEfAEJfs".to_owned(), cents: 4_200 };
+    println!("{:?}", invoices.enqueue(&invoice).await?);
     println!("{}", receipts.recv().await.ok_or("the worker ended")?);
     let report = worker.stop(Duration::from_secs(5)).await;
     println!("{} job done", report.totals.done);

@@ -200,7 +200,7 @@ impl<T: Send + 'static, C: Codec<T>, H: Handler<T>> WorkerBuilder<T, C, H> {
         let Self { queue, mut settings, handler, .. } = self;
         settings.check()?;
         settings.beat = settings.beat.min(settings.lease / 2).max(Duration::from_millis(1));
-        Ok(inside::start(queue, settings, handler))
+        Ok(inside::start(&queue, settings, handler))
     }
 }
 

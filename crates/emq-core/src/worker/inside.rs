@@ -90,7 +90,7 @@ impl Inside {
     }
 }
 
-pub(super) fn start<T, C, H>(queue: TypedQueue<T, C>, settings: Settings, handler: H) -> Worker
+pub(super) fn start<T, C, H>(queue: &TypedQueue<T, C>, settings: Settings, handler: H) -> Worker
 where
     T: Send + 'static,
     C: Codec<T>,
