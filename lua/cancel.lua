@@ -10,6 +10,7 @@
 -- KEYS[8] emq:{q}:glimit    hash, lane -> ceiling
 -- KEYS[9] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[10] emq:{q}:unique   hash, unique key -> the id that holds it
+-- KEYS[11] emq:{q}:meta     hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
 -- ARGV[2] id                of kind JOB
 -- DERIVED emq:{q}:job:<id>  the job's row
@@ -20,14 +21,15 @@
 -- LEAVES  no trace of a job that waited; cancel on the row of one in flight
 local call, find = redis.call, string.find
 local base, id = ARGV[1], ARGV[2]
-if #KEYS ~= 10 or #ARGV ~= 2 then
-  return redis.error_reply('EMQARG cancel takes 10 keys and 2 arguments')
+if #KEYS ~= 11 or #ARGV ~= 2 then
+  return redis.error_reply('EMQARG cancel takes 11 keys and 2 arguments')
 end
-if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
-  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-    return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
-  end
+local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
+if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+end
+if not is_job then
+  return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
 end
 
 local row = base .. 'job:' .. id
@@ -44,7 +46,7 @@ if state == 'dead' then
   return redis.error_reply('EMQSTATE the job is dead; remove or requeue it')
 end
 local pending, schedule, dead, unique = KEYS[1], KEYS[3], KEYS[4], KEYS[10]
-local ring, paused, glimit, gactive = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local ring, paused, glimit, gactive, meta = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[11]
 local owner = unique_key and call('HGET', unique, unique_key) == id
 if state == 'scheduled' then
   call('ZREM', schedule, id)
@@ -60,8 +62,13 @@ else
   local parked = call('SISMEMBER', paused, group) == 1
   local served = depth > 0 and not parked and (ceiling == 0 or leases < ceiling)
   call('LLEN', ring)
-  if call('ZREM', lane, id) == 1 and depth == 1 and served then
+  local empties = depth == 1 and served
+  local spent = empties and call('HGET', meta, 'spent')
+  if call('ZREM', lane, id) == 1 and empties then
     call('LREM', ring, '1', group)
+    if spent and string.sub(spent, 1, 15) == group .. '|' then
+      call('HDEL', meta, 'spent')
+    end
   end
 end
 call('DEL', row)

@@ -10,6 +10,7 @@
 -- KEYS[8] emq:{q}:glimit    hash, lane -> ceiling
 -- KEYS[9] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[10] emq:{q}:unique   hash, unique key -> the id that holds it
+-- KEYS[11] emq:{q}:meta     hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
 -- ARGV[2] id                the job
 -- ARGV[3] token             the claim's
@@ -22,8 +23,8 @@
 -- LEAVES  no trace of the job; its lane in the ring when this freed a slot for it
 local call, find = redis.call, string.find
 local base, id, token, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if #KEYS ~= 10 or #ARGV ~= 4 then
-  return redis.error_reply('EMQARG complete takes 10 keys and 4 arguments')
+if #KEYS ~= 11 or #ARGV ~= 4 then
+  return redis.error_reply('EMQARG complete takes 11 keys and 4 arguments')
 end
 if #id ~= 14 or not find(token, '^[1-9]%d*$') then
   return redis.error_reply('EMQARG id must be 14 bytes and token an integer from 1')
@@ -67,7 +68,7 @@ if state == 'active' and group then
 elseif state == 'active' then
   call('ZREM', KEYS[1], id)
 elseif state == 'pending' and group then
-  local ring, paused, glimit, gactive = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+  local ring, paused, glimit, gactive, meta = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[11]
   local lane = base .. 'g:' .. group .. ':pending'
   local depth = call('ZCARD', lane)
   local leases = tonumber(call('HGET', gactive, group)) or 0
@@ -75,8 +76,13 @@ elseif state == 'pending' and group then
   local parked = call('SISMEMBER', paused, group) == 1
   local served = depth > 0 and not parked and (ceiling == 0 or leases < ceiling)
   call('LLEN', ring)
-  if call('ZREM', lane, id) == 1 and depth == 1 and served then
+  local empties = depth == 1 and served
+  local spent = empties and call('HGET', meta, 'spent')
+  if call('ZREM', lane, id) == 1 and empties then
     call('LREM', ring, '1', group)
+    if spent and string.sub(spent, 1, 15) == group .. '|' then
+      call('HDEL', meta, 'spent')
+    end
   end
 elseif state == 'pending' then
   call('ZREM', KEYS[2], id)

@@ -7,6 +7,7 @@
 -- KEYS[5] emq:{q}:glimit    hash, lane -> ceiling
 -- KEYS[6] emq:{q}:gactive   not used: flight stays
 -- KEYS[7] emq:{q}:unique    hash, unique key -> the id that holds it
+-- KEYS[8] emq:{q}:meta      hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
 -- ARGV[2] scheduled         1: scheduled jobs go as well; 0: they stay
 -- ARGV[3] limit             1..1000 jobs
@@ -18,10 +19,10 @@
 -- LEAVES  no trace of the jobs removed; emptied lanes out of the ring
 local call = redis.call
 local pending, schedule, ring, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local glimit, unique = KEYS[5], KEYS[7]
+local glimit, unique, meta = KEYS[5], KEYS[7], KEYS[8]
 local base, scheduled, limit = ARGV[1], ARGV[2], ARGV[3]
-if #KEYS ~= 7 or #ARGV ~= 3 or (scheduled ~= '0' and scheduled ~= '1') then
-  return redis.error_reply('EMQARG drain takes 7 keys and 3 arguments, scheduled is 0 or 1')
+if #KEYS ~= 8 or #ARGV ~= 3 or (scheduled ~= '0' and scheduled ~= '1') then
+  return redis.error_reply('EMQARG drain takes 8 keys and 3 arguments, scheduled is 0 or 1')
 end
 if not string.find(limit, '^[1-9]%d*$') then
   return redis.error_reply('EMQARG limit must be an integer from 1 to 1000')
@@ -46,8 +47,9 @@ if scheduled == '1' and room > 0 then
 end
 
 -- The lanes of the ring, from its head: those that are emptied are its first ones.
-local emptied, seen = 0, {}
+local emptied, seen, void = 0, {}, false
 if room > 0 then
+  local spent = call('HGET', meta, 'spent')
   local lanes = call('LRANGE', ring, '0', room - 1)
   for i = 1, #lanes do
     local group = lanes[i]
@@ -63,6 +65,7 @@ if room > 0 then
       end
       if depth == #ids then
         emptied = i
+        void = void or (spent and string.sub(spent, 1, 15) == group .. '|')
       end
     end
   end
@@ -127,6 +130,9 @@ for t = 1, #takes do
 end
 if emptied > 0 then
   call('LTRIM', ring, emptied, '-1')
+  if void then
+    call('HDEL', meta, 'spent')
+  end
 end
 if #rows > 0 then
   call('DEL', unpack(rows))

@@ -18,10 +18,8 @@ local base, id, durable = ARGV[1], ARGV[2], ARGV[4]
 if #KEYS ~= 3 or #ARGV < 4 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG enqueue takes 3 keys, 4 arguments (durable 0 or 1) and pairs')
 end
-if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
-  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-    return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
-  end
+local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
+if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
 end
 local first, last, unique_key = 5, #ARGV, false
@@ -48,6 +46,9 @@ if last >= first then
       end
     end
   end
+end
+if not is_job then
+  return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
 end
 
 local row = base .. 'job:' .. id

@@ -23,10 +23,8 @@ local base, id, group, durable = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 if #KEYS ~= 6 or #ARGV < 5 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG lane_enqueue takes 6 keys, 5 arguments, pairs; durable 0 or 1')
 end
-if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
-  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-    return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
-  end
+local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
+if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
 end
 if #group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
@@ -56,6 +54,9 @@ if last >= first then
       end
     end
   end
+end
+if not is_job then
+  return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
 end
 
 local row = base .. 'job:' .. id

@@ -9,6 +9,7 @@
 -- KEYS[7] emq:{q}:glimit    hash, lane -> ceiling
 -- KEYS[8] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[9] emq:{q}:unique    hash, unique key -> the id that holds it
+-- KEYS[10] emq:{q}:meta     hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
 -- ARGV[2] id                the job
 -- DERIVED emq:{q}:job:<id>  the job's row
@@ -19,8 +20,8 @@
 -- LEAVES  no trace of the job
 local call = redis.call
 local base, id = ARGV[1], ARGV[2]
-if #KEYS ~= 9 or #ARGV ~= 2 or #id ~= 14 then
-  return redis.error_reply('EMQARG remove takes 9 keys and 2 arguments, id of 14 bytes')
+if #KEYS ~= 10 or #ARGV ~= 2 or #id ~= 14 then
+  return redis.error_reply('EMQARG remove takes 10 keys and 2 arguments, id of 14 bytes')
 end
 
 local row = base .. 'job:' .. id
@@ -33,7 +34,7 @@ if state == 'active' then
   return redis.error_reply('EMQSTATE the job is leased; cancel it, or wait for its holder')
 end
 local pending, schedule, dead, unique = KEYS[1], KEYS[2], KEYS[3], KEYS[9]
-local ring, paused, glimit, gactive = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local ring, paused, glimit, gactive, meta = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[10]
 local owner = unique_key and call('HGET', unique, unique_key) == id
 if state == 'scheduled' then
   call('ZREM', schedule, id)
@@ -49,8 +50,13 @@ else
   local parked = call('SISMEMBER', paused, group) == 1
   local served = depth > 0 and not parked and (ceiling == 0 or leases < ceiling)
   call('LLEN', ring)
-  if call('ZREM', lane, id) == 1 and depth == 1 and served then
+  local empties = depth == 1 and served
+  local spent = empties and call('HGET', meta, 'spent')
+  if call('ZREM', lane, id) == 1 and empties then
     call('LREM', ring, '1', group)
+    if spent and string.sub(spent, 1, 15) == group .. '|' then
+      call('HDEL', meta, 'spent')
+    end
   end
 end
 call('DEL', row)

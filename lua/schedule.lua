@@ -30,10 +30,8 @@ local at_ms, delay_ms, durable = ARGV[5], ARGV[6], ARGV[7]
 if #KEYS ~= 8 or #ARGV < 7 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG schedule takes 8 keys, 7 arguments (durable 0 or 1) and pairs')
 end
-if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
-  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-    return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
-  end
+local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
+if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
 end
 if group ~= '' and (#group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
@@ -73,6 +71,9 @@ if last >= first then
       end
     end
   end
+end
+if not is_job then
+  return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
 end
 
 local row = base .. 'job:' .. id

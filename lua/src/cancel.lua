@@ -10,6 +10,7 @@
 -- KEYS[8] emq:{q}:glimit    hash, lane -> ceiling
 -- KEYS[9] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[10] emq:{q}:unique   hash, unique key -> the id that holds it
+-- KEYS[11] emq:{q}:meta     hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
 -- ARGV[2] id                of kind JOB
 -- DERIVED emq:{q}:job:<id>  the job's row
@@ -20,10 +21,11 @@
 -- LEAVES  no trace of a job that waited; cancel on the row of one in flight
 local call, find = redis.call, string.find
 local base, id = ARGV[1], ARGV[2]
-if #KEYS ~= 10 or #ARGV ~= 2 then
-  return redis.error_reply('EMQARG cancel takes 10 keys and 2 arguments')
+if #KEYS ~= 11 or #ARGV ~= 2 then
+  return redis.error_reply('EMQARG cancel takes 11 keys and 2 arguments')
 end
 -- @include job_id.lua
+-- @include job_kind.lua
 
 local row = base .. 'job:' .. id
 local fields = call('HMGET', row, 'state', 'group', 'unique')
@@ -39,6 +41,6 @@ if state == 'dead' then
   return redis.error_reply('EMQSTATE the job is dead; remove or requeue it')
 end
 local pending, schedule, dead, unique = KEYS[1], KEYS[3], KEYS[4], KEYS[10]
-local ring, paused, glimit, gactive = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local ring, paused, glimit, gactive, meta = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[11]
 -- @include waiting_gone.lua
 return 1

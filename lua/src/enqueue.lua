@@ -21,6 +21,7 @@ end
 -- @include job_id.lua
 local first, last, unique_key = 5, #ARGV, false
 -- @include pairs.lua
+-- @include job_kind.lua
 
 local row = base .. 'job:' .. id
 if call('EXISTS', row) == 1 then

@@ -50,6 +50,10 @@ for _ = 1, 100 do
     id = nil
     call('LPOP', ring)
     turning = turning - 1
+    if facts[2] and string.sub(facts[2], 1, 15) == group .. '|' then
+      call('HDEL', meta, 'spent')
+      facts[2] = false
+    end
   else
     row = base .. 'job:' .. id
     fields = redis.pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'holder')

@@ -29,6 +29,7 @@ if #group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
 end
 local first, last, unique_key = 6, #ARGV, false
 -- @include pairs.lua
+-- @include job_kind.lua
 
 local row = base .. 'job:' .. id
 if call('EXISTS', row) == 1 then

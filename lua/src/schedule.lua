@@ -44,6 +44,7 @@ if at_ms > 0 and delay_ms > 0 then
 end
 local first, last, unique_key = 8, #ARGV, false
 -- @include pairs.lua
+-- @include job_kind.lua
 
 local row = base .. 'job:' .. id
 if call('EXISTS', row) == 1 then

@@ -1,7 +1,5 @@
---! Policy of admission: a branded id, of kind JOB. Expects `find`, `id`.
-if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
-  if #id == 14 and find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-    return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')
-  end
+--! An admitted id is a branded one; `is_job` says whether of kind JOB. Expects `find`, `id`.
+local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
+if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
   return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
 end

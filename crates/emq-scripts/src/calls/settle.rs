@@ -49,6 +49,7 @@ impl ScriptCall for Complete<'_> {
             key::GLIMIT,
             key::GACTIVE,
             key::UNIQUE,
+            key::META,
         ],
         args: &["base", "id", "token", "ticket"],
         tail: None,
