@@ -13,7 +13,7 @@ use crate::connection::{BootError, BootLink, Connection, Handshake, NoHandshake,
 use crate::error::WireError;
 
 /// An idle server may fire a timeout this late; later than this the peer is taken for dead.
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// The shortest park: zero would be for ever.
 const SHORTEST_PARK: Duration = Duration::from_millis(1);
 /// The longest park, should the heartbeat be longer: a server knows larger numbers than it takes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::blocking::park;
+use crate::blocking::{GRACE, park};
 use crate::codec::{Cmd, Encoded, Pipeline, Reply, ServerError};
 use crate::config::Config;
 use crate::connection::{Bound, Connection, Handshake, NoHandshake};
@@ -196,12 +196,12 @@ impl DurableLane {
     }
 }
 
-/// What a connection is told that a wait parks for up to a heartbeat: a probe may stand behind
-/// it, and so may a caller's bound. A whole group and its wait fit in flight.
+/// What a connection is told that a wait parks for up to a heartbeat, and a little late: a probe
+/// may stand behind it, and so may a caller's bound. A whole group and its wait fit in flight.
 fn parkable(mut config: Config) -> Config {
-    config.heartbeat_timeout = config.heartbeat_timeout.saturating_add(config.heartbeat);
-    let behind_a_park = |bound: Duration| bound.saturating_add(config.heartbeat);
-    config.response_timeout = config.response_timeout.map(behind_a_park);
+    let park = config.heartbeat.saturating_add(GRACE);
+    config.heartbeat_timeout = config.heartbeat_timeout.saturating_add(park);
+    config.response_timeout = config.response_timeout.map(|bound| bound.saturating_add(park));
     config.max_in_flight = config.max_in_flight.saturating_add(1);
     config.max_queued_bytes = config.max_queued_bytes.saturating_add(WAIT_BYTES);
     config
