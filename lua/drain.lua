@@ -4,8 +4,8 @@
 -- KEYS[2] emq:{q}:schedule  zset, score = run-at, unix ms
 -- KEYS[3] emq:{q}:ring      list, the serviceable lanes
 -- KEYS[4] emq:{q}:paused    set, lanes parked by an operator
--- KEYS[5] emq:{q}:glimit    hash, lane -> ceiling
--- KEYS[6] emq:{q}:gactive   not used: flight stays
+-- KEYS[5] emq:{q}:glimit    not used: a lane at its ceiling has leases out
+-- KEYS[6] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[7] emq:{q}:unique    hash, unique key -> the id that holds it
 -- KEYS[8] emq:{q}:meta      hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
@@ -19,7 +19,7 @@
 -- LEAVES  no trace of the jobs removed; emptied lanes out of the ring
 local call = redis.call
 local pending, schedule, ring, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local glimit, unique, meta = KEYS[5], KEYS[7], KEYS[8]
+local gactive, unique, meta = KEYS[6], KEYS[7], KEYS[8]
 local base, scheduled, limit = ARGV[1], ARGV[2], ARGV[3]
 if #KEYS ~= 8 or #ARGV ~= 3 or (scheduled ~= '0' and scheduled ~= '1') then
   return redis.error_reply('EMQARG drain takes 8 keys and 3 arguments, scheduled is 0 or 1')
@@ -70,40 +70,54 @@ if room > 0 then
     end
   end
 end
--- A lane that holds jobs and isn't in the ring is parked or at its ceiling.
+-- A lane that holds jobs and isn't in the ring is parked, or at its ceiling with leases out.
 local cursor = '0'
 repeat
   local page = room > 0 and call('SSCAN', paused, cursor, 'COUNT', '500') or { '0', {} }
+  local step, groups = 1, page[2]
   cursor = page[1]
-  for i = 1, #page[2] do
-    local group = page[2][i]
-    if not seen[group] and room > 0 then
-      seen[group] = true
-      local lane = base .. 'g:' .. group .. ':pending'
-      local depth = call('ZCARD', lane)
-      ids = {}
-      if depth > 0 then
-        ids = call('ZRANGE', lane, '0', room - 1)
-        takes[#takes + 1] = { lane, ids, 'pending' }
-        room = room - #ids
+  local keys = {}
+  for i = 1, #groups, step do
+    keys[#keys + 1] = base .. 'g:' .. groups[i] .. ':pending'
+  end
+  if #keys > 0 and call('EXISTS', unpack(keys)) > 0 then
+    for i = 1, #groups, step do
+      local group = groups[i]
+      if not seen[group] and room > 0 then
+        seen[group] = true
+        local lane = base .. 'g:' .. group .. ':pending'
+        local depth = call('ZCARD', lane)
+        ids = {}
+        if depth > 0 then
+          ids = call('ZRANGE', lane, '0', room - 1)
+          takes[#takes + 1] = { lane, ids, 'pending' }
+          room = room - #ids
+        end
       end
     end
   end
 until cursor == '0'
 repeat
-  local page = room > 0 and call('HSCAN', glimit, cursor, 'COUNT', '500') or { '0', {} }
+  local page = room > 0 and call('HSCAN', gactive, cursor, 'COUNT', '500') or { '0', {} }
+  local step, groups = 2, page[2]
   cursor = page[1]
-  for i = 1, #page[2], 2 do
-    local group = page[2][i]
-    if not seen[group] and room > 0 then
-      seen[group] = true
-      local lane = base .. 'g:' .. group .. ':pending'
-      local depth = call('ZCARD', lane)
-      ids = {}
-      if depth > 0 then
-        ids = call('ZRANGE', lane, '0', room - 1)
-        takes[#takes + 1] = { lane, ids, 'pending' }
-        room = room - #ids
+  local keys = {}
+  for i = 1, #groups, step do
+    keys[#keys + 1] = base .. 'g:' .. groups[i] .. ':pending'
+  end
+  if #keys > 0 and call('EXISTS', unpack(keys)) > 0 then
+    for i = 1, #groups, step do
+      local group = groups[i]
+      if not seen[group] and room > 0 then
+        seen[group] = true
+        local lane = base .. 'g:' .. group .. ':pending'
+        local depth = call('ZCARD', lane)
+        ids = {}
+        if depth > 0 then
+          ids = call('ZRANGE', lane, '0', room - 1)
+          takes[#takes + 1] = { lane, ids, 'pending' }
+          room = room - #ids
+        end
       end
     end
   end

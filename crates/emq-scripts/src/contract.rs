@@ -8,8 +8,8 @@ use emq_keys::{QueueFact, RESERVE_NODES};
 use crate::call::ScriptCall;
 use crate::calls::{
     Cancel, Checkpoint, Claim, Complete, Drain, Enqueue, EnqueueMany, Extend, LaneClaim,
-    LaneEnqueue, NodeLease, Nudge, Promote, Purge, QueuePause, QueueResume, Reap, Release, Remove,
-    Requeue, Retry, Schedule,
+    LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, NodeLease, Nudge, Promote, Purge,
+    QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry, Schedule,
 };
 use crate::name::ScriptName;
 use crate::refusal::RefusalClass;
@@ -76,6 +76,10 @@ pub const CONTRACTS: &[Contract] = &[
     Drain::CONTRACT,
     QueuePause::CONTRACT,
     QueueResume::CONTRACT,
+    LaneLimit::CONTRACT,
+    LaneWeight::CONTRACT,
+    LanePause::CONTRACT,
+    LaneResume::CONTRACT,
     Nudge::CONTRACT,
     NodeLease::CONTRACT,
 ];

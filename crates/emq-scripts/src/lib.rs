@@ -50,8 +50,9 @@ pub use crate::call::ScriptCall;
 pub use crate::calls::{
     AdmitOptions, Admitted, Cancel, Cancelled, Checkpoint, Claim, Claimed, Complete, Completed,
     Drain, Enqueue, EnqueueMany, Extend, Extended, LAST_ERROR_MAX_BYTES, LaneClaim, LaneEnqueue,
-    ManyItem, NodeLease, NodeLeased, Nudge, Promote, Purge, QueuePause, QueueResume, Reap, Reaped,
-    Release, Remove, Removed, Requeue, Requeued, Retried, Retry, Schedule, Switched, Verdict, When,
+    LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem, NodeLease, NodeLeased, Nudge, Promote,
+    Purge, QueuePause, QueueResume, Reap, Reaped, Release, Remove, Removed, Requeue, Requeued,
+    Retried, Retry, Schedule, Switched, Verdict, When,
 };
 pub use crate::contract::{CONTRACTS, Contract, ContractKey};
 pub use crate::fence::{

@@ -75,6 +75,14 @@ scripts! {
     QueuePause = "queue_pause",
     /// Claims are served again.
     QueueResume = "queue_resume",
+    /// A lane's ceiling.
+    LaneLimit = "lane_limit",
+    /// A lane's jobs per turn of the ring.
+    LaneWeight = "lane_weight",
+    /// A lane leaves the rotation.
+    LanePause = "lane_pause",
+    /// A lane comes back into the rotation.
+    LaneResume = "lane_resume",
     /// A wake is passed on.
     Nudge = "nudge",
     /// A minting node is taken or renewed.

@@ -2,6 +2,7 @@
 
 mod admit;
 mod claim;
+mod lanes;
 mod node;
 mod operator;
 mod settle;
@@ -11,6 +12,7 @@ pub use self::admit::{
     AdmitOptions, Admitted, Enqueue, EnqueueMany, LaneEnqueue, ManyItem, Schedule, Verdict, When,
 };
 pub use self::claim::{Claim, Claimed, LaneClaim};
+pub use self::lanes::{LaneLimit, LanePause, LaneResume, LaneWeight};
 pub use self::node::{NodeLease, NodeLeased};
 pub use self::operator::{
     Cancel, Cancelled, Drain, Nudge, Purge, QueuePause, QueueResume, Remove, Removed, Requeue,

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use emq_scripts::{
     AdmitOptions, Cancel, Checkpoint, Claim, Complete, Drain, Enqueue, EnqueueMany, Extend,
-    LaneClaim, LaneEnqueue, ManyItem, Nudge, Promote, Purge, QueuePause, QueueResume, Reap,
-    Release, Remove, Requeue, Retry, Schedule, ScriptCall, When,
+    LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem, Nudge, Promote,
+    Purge, QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry, Schedule, ScriptCall,
+    When,
 };
 
 use super::{job, lane};
@@ -55,5 +56,9 @@ pub(crate) fn each(visitor: &mut impl Visit) {
     visitor.visit(&Drain { scheduled: true, limit: 10 });
     visitor.visit(&QueuePause);
     visitor.visit(&QueueResume);
+    visitor.visit(&LaneLimit { group, limit: 2 });
+    visitor.visit(&LaneWeight { group, weight: 3 });
+    visitor.visit(&LanePause { group });
+    visitor.visit(&LaneResume { group });
     visitor.visit(&Nudge);
 }
