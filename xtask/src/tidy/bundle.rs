@@ -16,7 +16,9 @@ pub(super) struct Expected {
     pub(super) keys: Vec<String>,
     pub(super) args: Vec<String>,
     pub(super) tail: Option<String>,
+    pub(super) returns: String,
     pub(super) refuses: Vec<String>,
+    pub(super) runs_when_full: bool,
 }
 
 impl Expected {
@@ -27,7 +29,9 @@ impl Expected {
             keys: contract.keys.iter().map(ToString::to_string).collect(),
             args: contract.args.iter().map(|arg| (*arg).to_owned()).collect(),
             tail: contract.tail.map(str::to_owned),
+            returns: contract.returns.to_owned(),
             refuses: contract.refuses.iter().map(|class| class.word().to_owned()).collect(),
+            runs_when_full: contract.runs_when_full,
         });
         expected.collect()
     }

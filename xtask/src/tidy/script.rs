@@ -8,9 +8,6 @@ use super::header::{Header, Named};
 
 /// The word of a full server's own refusal.
 const OOM: &str = "OOM";
-/// What a script without arguments may refuse with beyond its typed call, which can't miscount.
-const MISCOUNT: &str = "EMQARG";
-
 /// What is untrue in a script. `text` is what the server runs.
 pub(super) fn faults(text: &str, expected: &Expected) -> Vec<String> {
     let header = match Header::parse(text) {
@@ -41,6 +38,10 @@ fn call_faults(header: &Header, expected: &Expected, faults: &mut Vec<String>) {
     if header.tail != expected.tail {
         let (ours, theirs) = (&header.tail, &expected.tail);
         faults.push(format!("ARGV end with {ours:?}, the typed call's with {theirs:?}"));
+    }
+    if header.returns != expected.returns {
+        let (ours, theirs) = (&header.returns, &expected.returns);
+        faults.push(format!("RETURNS says {ours:?}, the typed call {theirs:?}"));
     }
 }
 
@@ -108,15 +109,17 @@ fn refusal_faults(header: &Header, body: &Body, expected: &Expected, faults: &mu
         faults.push(format!("REFUSES says {said:?}, the body refuses with {:?}", body.refuses));
     }
     let known: BTreeSet<String> = expected.refuses.iter().cloned().collect();
-    let mut unknown: Vec<&String> = said.symmetric_difference(&known).collect();
-    unknown.retain(|word| *word != MISCOUNT || known.contains(*word));
-    if !unknown.is_empty() {
+    if said != known {
         faults.push(format!("REFUSES says {said:?}, the typed call knows {known:?}"));
     }
     let refused_when_full = header.refuses.iter().any(|word| word == OOM);
     if refused_when_full == header.allow_oom {
         faults
             .push("a script either refuses OOM or starts with the shebang that lets it run".into());
+    }
+    if header.allow_oom != expected.runs_when_full {
+        let runs = if expected.runs_when_full { "runs" } else { "is refused" };
+        faults.push(format!("on a full server it {runs} by the typed call, not by the shebang"));
     }
 }
 

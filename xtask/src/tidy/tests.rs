@@ -64,6 +64,8 @@ fn a_header_that_disagrees_with_the_typed_call_is_found() {
         ("claim", "-- ARGV[3] ticket ", "-- ARGV[3] coupon ", "ARGV are"),
         ("enqueue", "-- ARGV[5..] pairs", "-- ARGV[5..] items", "ARGV end with"),
         ("retry", "-- REFUSES EMQARG EMQSTALE", "-- REFUSES EMQARG", "REFUSES says"),
+        ("nudge", "-- RETURNS 1", "-- RETURNS 2", "RETURNS says"),
+        ("enqueue", "-- Admit one job", "#!lua flags=allow-oom\n-- Admit one job", "full server"),
     ];
     for (script, from, to, message) in cases {
         assert_found(script, from, to, message);
