@@ -9,14 +9,7 @@ use emq_core::{
     Hold, JobState, Lease, Queue, Removed, Requeued, Retried, Switched,
 };
 use emq_keys::{BrandedId, Namespace, namespace};
-use ground::{LONG, row, shared, until};
-
-async fn admit(queue: &Queue, payload: &str) -> BrandedId {
-    match queue.enqueue(payload).await.unwrap() {
-        Enqueued::Admitted(id) => id,
-        other => panic!("{other:?}"),
-    }
-}
+use ground::{LONG, admit, row, shared, until};
 
 async fn claim(queue: &Queue) -> Lease {
     queue.claim(LONG).await.unwrap().expect("a job waits")

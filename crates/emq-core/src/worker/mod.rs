@@ -97,8 +97,9 @@ impl Worker {
     }
 
     /// Stops it: claims nothing more, lets running handlers end, hands back what can't end in
-    /// time, and reports. It returns within the grace (or a quarter of a second, if that is
-    /// longer), also when the server is out of reach.
+    /// time, and reports. The last second of the grace (at most half of it) is kept for handing
+    /// back. It returns within the grace (or a quarter of a second, if that is longer), also when
+    /// the server is out of reach.
     pub async fn stop(self, grace: Duration) -> StopReport {
         let Worker { inside, running } = self;
         stop::stop(&inside, running, grace).await

@@ -69,8 +69,10 @@ impl Rounds {
         while !self.inside.stopping.is_cancelled() {
             match self.round().await {
                 Ok(()) => {}
-                Err(error) if self.is_final(&error) => return self.fail(error).await,
-                Err(error) => self.recover(&error).await,
+                Err(error) => match self.final_reason(&error) {
+                    Some(reason) => return self.fail(reason).await,
+                    None => self.recover(&error).await,
+                },
             }
         }
         self.drain().await;
@@ -299,13 +301,17 @@ impl Rounds {
         }
     }
 
-    /// Whether no later call can succeed.
-    fn is_final(&self, error: &Error) -> bool {
-        let over = self.inside.queue.bus().state().borrow().is_terminal();
-        over || match error {
-            Error::Closed => true,
-            Error::Refused(reason) => !reason.is_retryable(),
-            _ => false,
+    /// Why no later call can succeed, when that is so.
+    fn final_reason(&self, error: &Error) -> Option<Error> {
+        match &*self.inside.queue.bus().state().borrow() {
+            ConnectionState::Closed => return Some(Error::Closed),
+            ConnectionState::Refused(error) => return Some(Error::of_wire(None, error.clone())),
+            _ => {}
+        }
+        match error {
+            Error::Refused(reason) if reason.is_retryable() => None,
+            Error::Refused(_) | Error::Closed => Some(error.clone()),
+            _ => None,
         }
     }
 }

@@ -10,8 +10,10 @@ use super::status::{Phase, Totals};
 
 /// The least time that a stop takes when handlers have to hand their jobs back.
 const LEAST: Duration = Duration::from_millis(250);
-/// The most time at the end of the grace that is kept for handing back.
-const HAND_BACK_MAX: Duration = Duration::from_millis(500);
+/// The most time at the end of the grace that is kept for handing back; at most half of it is.
+const HAND_BACK_MAX: Duration = Duration::from_secs(1);
+/// No grace is longer than this.
+const GRACE_MAX: Duration = Duration::from_secs(86_400 * 365);
 /// How long the loop may take to end once everything was given up.
 const LAST_STEP: Duration = Duration::from_millis(50);
 
@@ -51,8 +53,9 @@ pub(super) async fn stop(inside: &Inside, mut running: Running, grace: Duration)
     let before = inside.tally.read();
     let held = inside.slots.held() as u64;
     inside.stopping.cancel();
-    let ends_at = begun + grace.max(LEAST).min(Duration::from_secs(86_400 * 365));
-    let hand_back_at = ends_at - (grace.max(LEAST) / 4).min(HAND_BACK_MAX);
+    let grace = grace.min(GRACE_MAX);
+    let ends_at = begun + grace.max(LEAST);
+    let hand_back_at = begun + grace - (grace / 2).min(HAND_BACK_MAX);
     if timeout_at(hand_back_at, &mut running.0).await.is_err() {
         inside.handing_back.cancel();
         if timeout_at(ends_at - LAST_STEP, &mut running.0).await.is_err() {

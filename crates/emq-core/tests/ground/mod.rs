@@ -1,10 +1,13 @@
 //! What the tests of this crate stand on: real servers, and signals instead of sleeps.
 #![allow(dead_code)] // Each test binary uses a part of it.
 
+pub(crate) mod crew;
+pub(crate) mod proxy;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use emq_core::{Bus, BusBuilder, Phase, Queue, Worker};
+use emq_core::{Bus, BusBuilder, Enqueued, Phase, Queue, Worker};
 use emq_keys::BrandedId;
 use emq_testkit::Valkey;
 
@@ -47,6 +50,14 @@ pub(crate) fn fresh_name() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("t{}-{}-{n}", std::process::id(), since.as_nanos())
+}
+
+/// Enqueues a new job.
+pub(crate) async fn admit(queue: &Queue, payload: impl AsRef<[u8]>) -> BrandedId {
+    match queue.enqueue(payload).await.unwrap() {
+        Enqueued::Admitted(id) => id,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Waits for a future that must come to an end.

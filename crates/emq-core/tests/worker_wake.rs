@@ -1,0 +1,247 @@
+//! Parking: nothing is sent while there is nothing to do, and work starts at once when there is.
+//!
+//! The beat of these workers is a minute, twice as long as a test waits: whatever starts was not
+//! found by a beat.
+
+mod ground;
+
+use std::time::{Duration, Instant};
+
+use emq_core::{Error, Job, JobError, NewJob, Phase, Queue, Worker, WorkerBuilder};
+use emq_testkit::Valkey;
+use ground::crew::Crew;
+use ground::{LONG, PATIENCE, admit, bus_on, calls, commands, phase, shared, soon, until};
+
+fn parking(queue: &Queue, concurrency: usize, crew: &Crew) -> Worker {
+    slow_beat(Worker::builder(queue))
+        .concurrency(concurrency)
+        .handler(crew.clone())
+        .start()
+        .unwrap()
+}
+
+fn slow_beat<T: Send + 'static, C: emq_core::Codec<T>>(
+    builder: WorkerBuilder<T, C>,
+) -> WorkerBuilder<T, C> {
+    builder.lease(LONG).beat(2 * PATIENCE)
+}
+
+#[tokio::test]
+async fn an_idle_worker_sends_nothing() {
+    let valkey = Valkey::start().unwrap();
+    let (_bus, queue) = bus_on(&valkey).await;
+    // What the counting itself costs.
+    let first = commands(&valkey);
+    let cost = commands(&valkey) - first;
+    let workers: Vec<Worker> = (0..5).map(|_| parking(&queue, 10, &Crew::open())).collect();
+    for worker in &workers {
+        phase(worker, Phase::Parked).await;
+    }
+    until("all parks", async || {
+        valkey.cli(&["INFO", "clients"]).unwrap().contains("blocked_clients:5")
+    })
+    .await;
+    let before = commands(&valkey);
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(commands(&valkey) - before, cost);
+}
+
+#[tokio::test]
+async fn a_parked_worker_starts_an_admitted_job_at_once() {
+    let (_bus, queue) = shared().await;
+    let crew = Crew::open();
+    let worker = parking(&queue, 1, &crew);
+    for n in 0..20 {
+        phase(&worker, Phase::Parked).await;
+        let id = admit(&queue, n.to_string()).await;
+        assert_eq!(crew.next().await.id, id);
+    }
+    assert!(worker.totals().wakes >= 20);
+}
+
+#[tokio::test]
+async fn a_burst_wakes_as_many_as_there_is_work_for() {
+    let (bus, queue) = shared().await;
+    let crew = Crew::closed();
+    let workers: Vec<Worker> = (0..8).map(|_| parking(&queue, 1, &crew)).collect();
+    for worker in &workers {
+        phase(worker, Phase::Parked).await;
+    }
+    let mut list = Vec::new();
+    for _ in 0..8 {
+        list.push(NewJob::new(bus.mint_job().await.unwrap(), "x"));
+    }
+    assert_eq!(queue.enqueue_many(&list).await.unwrap().len(), 8);
+    // None ends before all have started.
+    for _ in 0..8 {
+        crew.next().await;
+    }
+    crew.let_end(8);
+}
+
+#[tokio::test]
+async fn one_admission_after_the_other_reaches_a_hand_while_the_rest_are_full() {
+    let (_bus, queue) = shared().await;
+    let crew = Crew::closed();
+    let workers: Vec<Worker> = (0..3).map(|_| parking(&queue, 2, &crew)).collect();
+    for worker in &workers {
+        phase(worker, Phase::Parked).await;
+    }
+    for n in 0..6 {
+        let id = admit(&queue, n.to_string()).await;
+        assert_eq!(crew.next().await.id, id);
+    }
+    // All six hands are full: the seventh waits, and is served when one is free.
+    let seventh = admit(&queue, "7").await;
+    crew.let_end(1);
+    assert_eq!(crew.next().await.id, seventh);
+}
+
+#[tokio::test]
+async fn each_transition_to_runnable_wakes() {
+    let (_bus, queue) = shared().await;
+    let crew = Crew::open();
+    let worker = parking(&queue, 1, &crew);
+    let parked = async || phase(&worker, Phase::Parked).await;
+
+    // Paused, filled, resumed.
+    parked().await;
+    queue.pause().await.unwrap();
+    let id = admit(&queue, "paused").await;
+    until("the token was taken", async || worker.totals().wakes >= 1).await;
+    assert!(crew.is_quiet().await);
+    queue.resume().await.unwrap();
+    assert_eq!(crew.next().await.id, id);
+
+    // Released: taken by hand while the queue is paused for the worker is not possible, so the
+    // worker is stopped first.
+    parked().await;
+    worker.stop(PATIENCE).await;
+    let id = admit(&queue, "released").await;
+    let released = queue.claim(LONG).await.unwrap().unwrap();
+    let dead = admit(&queue, "requeued").await;
+    let lease = queue.claim(LONG).await.unwrap().unwrap();
+    let died = lease.retry(&emq_core::Failure::new("no").dead()).await.unwrap();
+    assert_eq!(died, emq_core::Retried::Dead);
+    let worker = parking(&queue, 1, &crew);
+    phase(&worker, Phase::Parked).await;
+    released.release().await.unwrap();
+    assert_eq!(crew.next().await.id, id);
+    phase(&worker, Phase::Parked).await;
+    queue.morgue().requeue(dead).await.unwrap();
+    assert_eq!(crew.next().await.id, dead);
+}
+
+#[tokio::test]
+async fn a_delayed_job_starts_at_its_time() {
+    let (_bus, queue) = shared().await;
+    let crew = Crew::open();
+    let worker = parking(&queue, 1, &crew);
+    phase(&worker, Phase::Parked).await;
+    let far = queue.enqueue_in("far", LONG).await.unwrap().id();
+    for delay_ms in [300, 100, 1] {
+        phase(&worker, Phase::Parked).await;
+        let delay = Duration::from_millis(delay_ms);
+        let begun = Instant::now();
+        let id = queue.enqueue_in("near", delay).await.unwrap().id();
+        assert_eq!(crew.next().await.id, id);
+        // The server rounds its clock down to milliseconds.
+        assert!(begun.elapsed() + Duration::from_millis(1) >= delay, "{:?}", begun.elapsed());
+    }
+    assert!(queue.get(far).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_retried_job_starts_at_its_time() {
+    let (_bus, queue) = shared().await;
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let _worker = slow_beat(Worker::builder(&queue))
+        .backoff(emq_core::Backoff::fixed(Duration::from_millis(50)))
+        .handler(move |job: Job<bytes::Bytes>| {
+            let told = told.clone();
+            async move {
+                told.send((job.attempt(), Instant::now()))?;
+                if job.attempt() < 4 { Err(JobError::new("again")) } else { Ok(()) }
+            }
+        })
+        .start()
+        .unwrap();
+    admit(&queue, "x").await;
+    let (_, mut last) = soon("the first", heard.recv()).await.unwrap();
+    for attempt in 2..=4 {
+        let (number, at) = soon("the next", heard.recv()).await.unwrap();
+        assert_eq!(number, attempt);
+        assert!(at - last + Duration::from_millis(1) >= Duration::from_millis(50));
+        last = at;
+    }
+}
+
+#[tokio::test]
+async fn a_delayed_job_is_promoted_by_a_worker_that_is_full() {
+    let (_bus, queue) = shared().await;
+    let (busy, idle) = (Crew::closed(), Crew::open());
+    let full = parking(&queue, 1, &busy);
+    admit(&queue, "busy").await;
+    busy.next().await;
+    // Its look at the schedule comes with its next claim; the only hand of the queue is full.
+    let id = queue.enqueue_in("due", Duration::from_millis(50)).await.unwrap().id();
+    let other = parking(&queue, 1, &idle);
+    assert_eq!(idle.next().await.id, id);
+    busy.let_end(1);
+    drop((full, other));
+}
+
+#[tokio::test]
+async fn a_lease_that_was_lost_before_is_reaped_at_its_end() {
+    let (_bus, queue) = shared().await;
+    let id = admit(&queue, "x").await;
+    let lost = queue.claim(Duration::from_millis(150)).await.unwrap().unwrap();
+    let crew = Crew::closed();
+    let worker = parking(&queue, 1, &crew);
+    let started = crew.next().await;
+    assert_eq!((started.id, started.token), (id, 2));
+    let late = lost.complete().await;
+    assert!(matches!(late, Err(Error::Stale { .. })), "{late:?}");
+    crew.let_end(1);
+    until("the count", async || worker.totals().returned == 1).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_passes_the_wake_on() {
+    let valkey = Valkey::start().unwrap();
+    let (_bus, queue) = bus_on(&valkey).await;
+    let (one, two) = (Crew::open(), Crew::open());
+    let first = parking(&queue, 1, &one);
+    let second = parking(&queue, 1, &two);
+    for round in 0..10 {
+        phase(&first, Phase::Parked).await;
+        phase(&second, Phase::Parked).await;
+        let leaving = parking(&queue, 1, &one);
+        phase(&leaving, Phase::Parked).await;
+        let (stopped, id) = tokio::join!(leaving.stop(PATIENCE), admit(&queue, round.to_string()));
+        assert_eq!(stopped.abandoned, 0);
+        until("the job", async || queue.get(id).await.unwrap().is_none()).await;
+    }
+    assert!(calls(&valkey, "blpop") > 0);
+}
+
+#[tokio::test]
+async fn a_worker_whose_lane_is_killed_parks_again_and_misses_nothing() {
+    let valkey = Valkey::start().unwrap();
+    let (_bus, queue) = bus_on(&valkey).await;
+    let crew = Crew::open();
+    let worker = parking(&queue, 1, &crew);
+    for n in 0..5 {
+        phase(&worker, Phase::Parked).await;
+        until("the park", async || {
+            valkey.cli(&["INFO", "clients"]).unwrap().contains("blocked_clients:1")
+        })
+        .await;
+        let clients = valkey.cli(&["CLIENT", "LIST"]).unwrap();
+        let lane = clients.lines().find(|line| line.contains("cmd=blpop")).unwrap();
+        let id = lane.split_whitespace().next().unwrap().strip_prefix("id=").unwrap();
+        valkey.cli(&["CLIENT", "KILL", "ID", id]).unwrap();
+        let job = admit(&queue, n.to_string()).await;
+        assert_eq!(crew.next().await.id, job);
+    }
+}
