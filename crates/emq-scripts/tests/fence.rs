@@ -189,7 +189,7 @@ async fn a_user_who_may_not_do_what_the_fence_needs_hears_which_command() {
 
 #[tokio::test]
 async fn a_replica_is_tried_again_and_let_in_once_it_carries_the_version() {
-    let primary = Valkey::start().unwrap();
+    let primary = Valkey::builder().config("repl-diskless-sync-delay 0").start().unwrap();
     let follow = format!("replicaof 127.0.0.1 {}", primary.port());
     let replica = Valkey::builder().config(follow).start().unwrap();
     let short = config(&replica).connect_timeout(std::time::Duration::from_millis(200));
