@@ -325,7 +325,7 @@ async fn a_reload_never_meets_the_bound_of_its_own_callers() -> Test {
             }
             // Refused as a whole, before it was sent.
             Err(WireError::Overloaded { .. }) => {
-                tokio::time::sleep(Duration::from_micros(50)).await
+                tokio::time::sleep(Duration::from_micros(50)).await;
             }
             Err(error) => panic!("{error}"),
         }

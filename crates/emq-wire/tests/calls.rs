@@ -5,7 +5,7 @@ mod support;
 use emq_testkit::Valkey;
 use emq_wire::{Cmd, Connection, Pipeline, Reply, Script, WireError};
 use support::peer::Peer;
-use support::{Test, begin, cmd, config, runs, soon, text};
+use support::{Test, begin, cmd, config, runs, soon, text, touch};
 use tokio::task::JoinSet;
 
 fn counts(key: &str, n: usize) -> Pipeline {
@@ -260,12 +260,7 @@ async fn a_crowd_of_all_kinds_of_callers_stays_aligned() -> Test {
                     }
                     3 => {
                         // Begun and left: its slot swallows the reply.
-                        let mut left = [Box::pin(connection.command(Cmd::new("ECHO").arg(&mine)))];
-                        std::future::poll_fn(|cx| {
-                            let _ = left[0].as_mut().poll(cx);
-                            std::task::Poll::Ready(())
-                        })
-                        .await;
+                        touch(&mut Box::pin(connection.command(Cmd::new("ECHO").arg(&mine)))).await;
                     }
                     _ => {
                         if n == 60 && task % 8 == 0 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use emq_testkit::Valkey;
 use emq_wire::{Connection, ConnectionState, Pipeline, WireError};
 use support::peer::Peer;
-use support::{Test, begin, cmd, config, soon, state_is, text, until};
+use support::{Test, begin, cmd, config, soon, state_is, text, touch, until};
 
 fn is_closed<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> bool {
     match outcome {
@@ -132,8 +132,8 @@ async fn the_last_handle_takes_the_task_and_the_socket_along() -> Test {
     assert!(matches!(*state.borrow(), ConnectionState::Closed));
     assert_eq!(text(&clone.command(cmd("PING")).await?), "PONG");
     // One that was told something just before is no different.
-    let mut left = vec![Box::pin(clone.command(cmd("SET k v")))];
-    begin(&mut left).await;
+    let mut left = Box::pin(clone.command(cmd("SET k v")));
+    touch(&mut left).await;
     drop(left);
     drop(clone);
     until("the last end", async || clients().await == 0).await;

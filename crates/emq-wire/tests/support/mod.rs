@@ -87,6 +87,15 @@ pub async fn begin<F: Future + Unpin>(futures: &mut [F]) {
     .await;
 }
 
+/// Looks at a future once, whatever comes of it.
+pub async fn touch<F: Future + Unpin>(future: &mut F) {
+    poll_fn(|cx| {
+        let _ = Pin::new(&mut *future).poll(cx);
+        Poll::Ready(())
+    })
+    .await;
+}
+
 /// One figure of `INFO`.
 pub fn info(valkey: &Valkey, section: &str, field: &str) -> i64 {
     let info = valkey.cli(&["INFO", section]).unwrap();
