@@ -97,8 +97,6 @@ pub enum ConfigError {
     ClientName,
 
     /// A TLS address in a build that has no TLS.
-    #[error(
-        "this build has no TLS; enable the feature `tls`, or use valkey:// on a trusted network"
-    )]
-    TlsFeature,
+    #[error("TLS is not built yet; use valkey:// on a trusted network, or a local TLS tunnel")]
+    Tls,
 }

@@ -187,7 +187,7 @@ fn validation_beyond_the_url() {
     let ok = || read("valkey://h");
     assert_eq!(ok().validate(), Ok(()));
     assert_eq!(read("unix:///s").validate(), Ok(()));
-    assert_eq!(read("valkeys://h").validate(), Err(ConfigError::TlsFeature));
+    assert_eq!(read("valkeys://h").validate(), Err(ConfigError::Tls));
     assert_eq!(Config::new(tcp("", 1)).validate(), Err(ConfigError::MissingHost));
 
     let second = Duration::from_secs(1);

@@ -23,7 +23,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_bounds()?;
         match &self.address {
-            Address::Tls { .. } => Err(ConfigError::TlsFeature),
+            Address::Tls { .. } => Err(ConfigError::Tls),
             Address::Tcp { host, .. } if host.is_empty() => Err(ConfigError::MissingHost),
             Address::Unix(path) if path.as_os_str().is_empty() => Err(ConfigError::UnixPath),
             Address::Tcp { .. } | Address::Unix(_) => Ok(()),

@@ -25,8 +25,9 @@ use crate::error::WireError;
 
 /// Requests are moved into the output buffer up to this many bytes at a time.
 const WRITE_BATCH_BYTES: usize = 256 * 1024;
-/// Room kept for one read.
+/// Room made for reads, when less than the least is left.
 const READ_BYTES: usize = 64 * 1024;
+const READ_LEAST_BYTES: usize = 8 * 1024;
 /// Stands for "never" where a duration is too long for the clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
@@ -180,7 +181,11 @@ impl Serving {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<bool, WireError> {
-        self.read.reserve(READ_BYTES);
+        // Replies that callers still hold share the buffer; it is replaced when it is nearly full,
+        // not at every read.
+        if self.read.capacity() - self.read.len() < READ_LEAST_BYTES {
+            self.read.reserve(READ_BYTES);
+        }
         let taken = match pin!(self.socket.read_buf(&mut self.read)).poll(cx) {
             Poll::Pending => return Ok(false),
             Poll::Ready(Ok(n)) if n > 0 => n,
