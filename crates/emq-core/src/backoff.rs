@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest delay that the scripts take, with room to spare: about 34 years.
-const DELAY_MAX: Duration = Duration::from_millis(1 << 40);
+pub(crate) const DELAY_MAX: Duration = Duration::from_millis(1 << 40);
 const CAP_DEFAULT: Duration = Duration::from_secs(3_600);
 
 /// How long a failed job waits for its next attempt.

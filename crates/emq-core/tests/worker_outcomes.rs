@@ -197,6 +197,35 @@ async fn a_panic_is_that_jobs_failure_and_nobody_elses() {
     assert_eq!(worker.totals().panicked, 1);
 }
 
+#[tokio::test]
+async fn words_and_a_backoff_that_panic_harm_nobody() {
+    #[derive(Debug)]
+    struct Speechless;
+    impl std::fmt::Display for Speechless {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no words")
+        }
+    }
+    impl std::error::Error for Speechless {}
+    let (_bus, queue) = shared().await;
+    let id = admit(&queue, "x").await;
+    let worker = Worker::builder(&queue)
+        .concurrency(1)
+        .backoff(Backoff::custom(|_| panic!("no idea")))
+        .handler(|_job: Job<Bytes>| async { Err(Speechless)? })
+        .start()
+        .unwrap();
+    // The default backoff brings it back in a second or so.
+    let mut record = None;
+    until("the second attempt", async || {
+        record = queue.get(id).await.unwrap();
+        record.as_ref().is_some_and(|record| record.attempts >= 2)
+    })
+    .await;
+    assert_eq!(record.unwrap().last_error.unwrap(), "panicked: no words");
+    assert!(worker.totals().panicked >= 1);
+}
+
 /// A codec that doesn't take everything.
 struct Picky;
 

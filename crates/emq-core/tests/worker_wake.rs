@@ -152,6 +152,33 @@ async fn a_delayed_job_starts_at_its_time() {
 }
 
 #[tokio::test]
+async fn a_delayed_job_does_not_wait_for_a_busy_worker_to_be_idle() {
+    let (bus, queue) = shared().await;
+    let delayed = queue.enqueue_in("delayed", Duration::from_millis(100)).await.unwrap().id();
+    let mut backlog = Vec::new();
+    for _ in 0..2_000 {
+        backlog.push(NewJob::new(bus.mint_job().await.unwrap(), "x"));
+    }
+    assert_eq!(queue.enqueue_many(&backlog).await.unwrap().len(), 2_000);
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let worker = slow_beat(Worker::builder(&queue))
+        .concurrency(1)
+        .handler(move |job: Job<bytes::Bytes>| {
+            let told = told.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                Ok(told.send(job.id())?)
+            }
+        })
+        .start()
+        .unwrap();
+    // It is older than the backlog, so it is served as soon as it was promoted.
+    soon("the delayed job", async { while heard.recv().await.unwrap() != delayed {} }).await;
+    assert!(queue.depth().await.unwrap() > 0);
+    drop(worker);
+}
+
+#[tokio::test]
 async fn a_retried_job_starts_at_its_time() {
     let (_bus, queue) = shared().await;
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
@@ -204,6 +231,35 @@ async fn a_lease_that_was_lost_before_is_reaped_at_its_end() {
     assert!(matches!(late, Err(Error::Stale { .. })), "{late:?}");
     crew.let_end(1);
     until("the count", async || worker.totals().returned == 1).await;
+}
+
+/// How many wake tokens stand.
+fn tokens(valkey: &Valkey, queue: &Queue) -> String {
+    valkey.cli(&["LLEN", queue.keys().wake()]).unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_that_is_woken_while_it_is_full_passes_the_wake_on() {
+    let valkey = Valkey::start().unwrap();
+    let (_bus, queue) = bus_on(&valkey).await;
+    let crew = Crew::closed();
+    let worker = parking(&queue, 1, &crew);
+    phase(&worker, Phase::Parked).await;
+    // Its own alarm finds the job; the token of the promotion ends its park when it is full.
+    let id = queue.enqueue_in("x", Duration::from_millis(100)).await.unwrap().id();
+    assert_eq!(crew.next().await.id, id);
+    until("the token", async || tokens(&valkey, &queue) == "1").await;
+    crew.let_end(1);
+}
+
+#[tokio::test]
+async fn a_stop_leaves_a_token_for_the_others() {
+    let valkey = Valkey::start().unwrap();
+    let (_bus, queue) = bus_on(&valkey).await;
+    let worker = parking(&queue, 1, &Crew::open());
+    phase(&worker, Phase::Parked).await;
+    worker.stop(PATIENCE).await;
+    assert_eq!(tokens(&valkey, &queue), "1");
 }
 
 #[tokio::test]

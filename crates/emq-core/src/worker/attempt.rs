@@ -1,19 +1,22 @@
 //! One attempt of one job, from its claim to its settlement.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use emq_scripts::Claimed;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::handler::{Fate, JobError, with_causes};
+use super::handler::Fate;
 use super::inside::{Inside, Trouble};
 use super::job::{Cancel, CancelReason, Context};
 use super::settle::Verdict;
 use super::slots::Place;
 use super::supervise::{Ended, Handling, supervise};
+use crate::backoff::{Backoff, DELAY_MAX};
 use crate::lease::Hold;
 
 /// A job that was just claimed.
@@ -66,48 +69,47 @@ pub(super) async fn hand_back(inside: Arc<Inside>, taken: Taken, berth: Place) {
 
 /// What shall become of a job whose handler ended so.
 fn judge(inside: &Inside, context: &Context, ended: Ended) -> Verdict {
-    let reason = context.cancel.reason();
-    let timed_out = || {
-        inside.tally.timed_out.one();
-        let after = inside.settings.timeout.unwrap_or_default();
-        format!("timed out after {after:?}")
-    };
-    match (ended, reason) {
+    use CancelReason::{Asked, Stale, Stopping, Timeout};
+    let again = |error| Verdict::Retry { error, delay: backoff(inside, context.hold.token) };
+    match (ended, context.cancel.reason()) {
         (Ended::Finished(Ok(())), _) => Verdict::Done,
-        (_, Some(CancelReason::Asked)) => Verdict::Cancelled,
-        (_, Some(CancelReason::Stale)) => Verdict::Stale,
-        (Ended::Finished(Err(Trouble::Undecodable(error))), _) => {
+        (_, Some(Asked)) => Verdict::Cancelled,
+        (_, Some(Stale)) => Verdict::Stale,
+        (Ended::Finished(Err(Trouble::Undecodable { words })), _) => {
             inside.tally.undecodable.one();
-            Verdict::Dead { error: with_causes(&error) }
+            Verdict::Dead { error: words }
         }
         (Ended::Panicked(words), _) => {
             inside.tally.panicked.one();
-            again(inside, context, format!("panicked: {words}"))
+            again(format!("panicked: {words}"))
         }
-        (Ended::Finished(Err(Trouble::Failed(error))), Some(CancelReason::Timeout)) => {
-            again(inside, context, format!("{}: {}", timed_out(), error.words()))
+        (Ended::Finished(Err(Trouble::Failed { words, .. })), Some(Timeout)) => {
+            again(format!("{}: {words}", timed_out(inside)))
         }
-        (Ended::Dropped, Some(CancelReason::Timeout)) => again(inside, context, timed_out()),
-        (Ended::Finished(Err(Trouble::Failed(_))), Some(CancelReason::Stopping)) => {
-            Verdict::Release
-        }
-        (Ended::Finished(Err(Trouble::Failed(error))), _) => by_fate(inside, context, &error),
+        (Ended::Dropped, Some(Timeout)) => again(timed_out(inside)),
+        (Ended::Finished(Err(Trouble::Failed { .. })), Some(Stopping)) => Verdict::Release,
+        (Ended::Finished(Err(Trouble::Failed { fate, words: error })), _) => match fate {
+            Fate::Retry => again(error),
+            Fate::RetryAfter(delay) => Verdict::Retry { error, delay: delay.min(DELAY_MAX) },
+            Fate::Dead => Verdict::Dead { error },
+            Fate::Release => Verdict::Release,
+        },
         (Ended::Dropped, _) => Verdict::Release,
     }
 }
 
-fn by_fate(inside: &Inside, context: &Context, error: &JobError) -> Verdict {
-    match error.fate {
-        Fate::Retry => again(inside, context, error.words()),
-        Fate::RetryAfter(delay) => Verdict::Retry { error: error.words(), delay },
-        Fate::Dead => Verdict::Dead { error: error.words() },
-        Fate::Release => Verdict::Release,
-    }
+fn timed_out(inside: &Inside) -> String {
+    inside.tally.timed_out.one();
+    format!("timed out after {:?}", inside.settings.timeout.unwrap_or_default())
 }
 
-fn again(inside: &Inside, context: &Context, error: String) -> Verdict {
-    let delay = inside.settings.backoff.delay(context.hold.token);
-    Verdict::Retry { error, delay }
+/// The worker's backoff; its default where a custom one panics.
+fn backoff(inside: &Inside, attempt: u64) -> Duration {
+    let own = AssertUnwindSafe(|| inside.settings.backoff.delay(attempt));
+    catch_unwind(own).unwrap_or_else(|_| {
+        tracing::error!("the custom backoff panicked; the default one is used");
+        Backoff::default().delay(attempt)
+    })
 }
 
 /// How a handler's task ended.

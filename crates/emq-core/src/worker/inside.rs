@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::{Handler, JobError};
+use super::handler::{Fate, Handler, JobError, with_causes};
 use super::job::{Context, Job};
 use super::park::Parker;
 use super::rounds::Rounds;
@@ -17,7 +17,7 @@ use super::status::{Phase, Tally, WorkerStatus};
 use super::stop::Running;
 use super::{Settings, Worker};
 use crate::error::Error;
-use crate::payload::{Codec, CodecError};
+use crate::payload::Codec;
 use crate::queue::{Queue, TypedQueue};
 use crate::ticket::Tickets;
 
@@ -39,10 +39,17 @@ pub(super) struct Inside {
     pub(super) ended: CancellationToken,
 }
 
-/// How a handler ended, unless it panicked or was dropped.
+/// How a handler failed, unless it panicked or was dropped. The words of its error are taken in
+/// its own task, since they may panic too.
 pub(super) enum Trouble {
-    Failed(JobError),
-    Undecodable(CodecError),
+    Failed { fate: Fate, words: String },
+    Undecodable { words: String },
+}
+
+impl From<JobError> for Trouble {
+    fn from(error: JobError) -> Trouble {
+        Trouble::Failed { fate: error.fate, words: error.words() }
+    }
 }
 
 pub(super) type Working = Pin<Box<dyn Future<Output = Result<(), Trouble>> + Send>>;
@@ -62,9 +69,10 @@ impl<T: Send + 'static, C: Codec<T>, H: Handler<T>> Work for Typed<T, C, H> {
         let handler = Arc::clone(&self.handler);
         // Decoding runs in here too: a codec that panics is the job's failure, not the worker's.
         Box::pin(async move {
-            let value = C::decode(&payload).map_err(Trouble::Undecodable)?;
+            let value = C::decode(&payload)
+                .map_err(|error| Trouble::Undecodable { words: with_causes(&error) })?;
             drop(payload);
-            handler.run(Job::new(value, context)).await.map_err(Trouble::Failed)
+            Ok(handler.run(Job::new(value, context)).await?)
         })
     }
 }

@@ -81,8 +81,11 @@ impl Rounds {
     /// One round: claim if there may be work, else park and wait for something to happen.
     async fn round(&mut self) -> Result<(), Error> {
         while self.attempts.try_join_next().is_some() {}
-        if self.beat_at <= Instant::now() {
+        let now = Instant::now();
+        if self.beat_at <= now {
             self.beat().await?;
+        } else if self.due_at.is_some_and(|due_at| due_at <= now) {
+            self.fall_due().await?;
         }
         let free = self.inside.slots.free();
         if self.hungry && free > 0 {
@@ -104,10 +107,8 @@ impl Rounds {
             () = inside.stopping.cancelled() => Ok(()),
             parked = self.parker.ended(), if self.parked => self.unparked(parked).await,
             () = inside.slots.freed() => Ok(()),
-            // The beat comes at the start of the next round.
-            () = sleep_until(alarm_at) => {
-                if self.due_at == Some(alarm_at) { self.fall_due().await } else { Ok(()) }
-            }
+            // The next round starts with what is due.
+            () = sleep_until(alarm_at) => Ok(()),
         }
     }
 
