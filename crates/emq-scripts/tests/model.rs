@@ -1,0 +1,135 @@
+//! Random sequences of verbs against a model written from the specification: several holders,
+//! stale and repeated tokens and tickets, expired leases, late settles, re-created ids, unique keys,
+//! lanes with ceilings, weights and pauses, torn rows, malformed calls, a cold script cache. After
+//! each step reply, rows, sets, scores, ring, counts and tokens are compared, and the laws of the
+//! keyspace are checked.
+//!
+//! A failure prints its seed and a short sequence that fails as well. `EMQ_MODEL_SEED` runs one
+//! seed again, `EMQ_MODEL_STEPS` says how many steps each seed takes.
+
+mod support;
+
+#[path = "model/mod.rs"]
+mod model;
+
+use emq_scripts::{FenceOptions, Fenced};
+use emq_testkit::Valkey;
+use model::coverage::{Coverage, MUST_BE_SEEN};
+use model::malformed::faults;
+use model::mutants::{MUTANTS, Mutant};
+use model::run::{Failure, random, replay};
+use model::shrink::shrink;
+use model::step::{Admission, Due, Options, Step};
+use support::{config, fenced, job, lane};
+
+/// Steps a seed.
+const STEPS: usize = 2_500;
+
+/// Seeds that every run takes.
+const SEEDS: [u64; 4] = [1, 2, 3, 4];
+
+/// A mutant that isn't noticed within so many steps isn't noticed.
+const MUTANT_STEPS: usize = 10_000;
+
+fn number_of(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+}
+
+fn steps() -> usize {
+    number_of("EMQ_MODEL_STEPS").map_or(STEPS, |steps| usize::try_from(steps).expect("steps"))
+}
+
+/// Runs a seed on the bundle as it is; a failure is told with its seed, shrunk.
+async fn run(seed: u64) -> Result<Coverage, String> {
+    let fenced = fenced(Valkey::of_this_process()).await;
+    let name = format!("model.{seed}.{}", std::process::id());
+    match random(&fenced, &name, seed, steps()).await {
+        Ok(coverage) => Ok(coverage),
+        Err(failure) => {
+            let steps = failure.history.len();
+            let short = shrink(&fenced, &name, failure).await;
+            Err(format!("EMQ_MODEL_SEED={seed} fails at step {steps}; so does:\n{short}"))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::print_stdout)] // What was covered, for those who ask with --nocapture.
+async fn the_scripts_do_what_the_model_says() {
+    let runs = SEEDS.map(|seed| tokio::spawn(run(seed)));
+    let mut coverage = Coverage::default();
+    for run in runs {
+        coverage.add(run.await.unwrap().unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{coverage}");
+    assert_eq!(coverage.steps, SEEDS.len() * steps());
+    let missing = coverage.missing(MUST_BE_SEEN);
+    assert!(missing.is_empty() || steps() < STEPS, "never seen: {missing:#?}\n{coverage}");
+}
+
+#[tokio::test]
+async fn the_scripts_do_what_the_model_says_from_a_fresh_seed() {
+    let seed = number_of("EMQ_MODEL_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let coverage = run(seed).await.unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(coverage.steps, steps());
+}
+
+#[tokio::test]
+async fn malformed_calls_are_refused_and_write_nothing() {
+    let fenced = fenced(Valkey::of_this_process()).await;
+    let name = format!("malformed.{}", std::process::id());
+    // In a queue that such a call would change.
+    let mut steps = populated();
+    steps.extend((0..faults().len()).map(Step::Malformed));
+    let outcome = replay(&fenced, &name, &steps).await;
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Jobs where the malformed calls look for them: one leased, one waiting, one in a lane.
+fn populated() -> Vec<Step> {
+    let admission = |n, group| {
+        let (payload, due, options) = (b"x".to_vec(), Due::Now, Options::default());
+        Admission { id: job(n), payload, group, due, options }
+    };
+    let (first, second, third) =
+        (admission(0, None), admission(1, None), admission(2, Some(lane(0))));
+    vec![
+        Step::Enqueue { job: first, durable: false },
+        Step::Claim { lease_ms: 3_600_000, ticket: None },
+        Step::Enqueue { job: second, durable: false },
+        Step::LaneEnqueue { job: third, group: lane(0), durable: false },
+    ]
+}
+
+/// Runs a mutant until it is noticed.
+async fn hunt(place: usize, mutant: &Mutant) -> (Fenced, Failure) {
+    let options = FenceOptions::default().bundle(mutant.bundle());
+    let fenced = Fenced::connect(config(Valkey::of_this_process()), options).await.unwrap();
+    let name = format!("mutant.{place}.{}", std::process::id());
+    match random(&fenced, &name, 1, MUTANT_STEPS).await {
+        Err(failure) => (fenced, failure),
+        Ok(_) => panic!("{MUTANT_STEPS} steps don't notice: {}", mutant.name),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::print_stdout)] // When each was noticed, for those who ask with --nocapture.
+async fn every_mutant_is_noticed() {
+    let hunts = MUTANTS.iter().enumerate();
+    let hunts: Vec<_> = hunts.map(|(place, it)| tokio::spawn(hunt(place, it))).collect();
+    for (mutant, hunt) in MUTANTS.iter().zip(hunts) {
+        let (_, failure) = hunt.await.unwrap_or_else(|_| panic!("missed: {}", mutant.name));
+        let why = failure.why.lines().next().unwrap_or_default();
+        println!("{:6}  {}: {why}", failure.history.len(), mutant.name);
+    }
+}
+
+#[tokio::test]
+async fn a_failure_is_told_in_few_steps() {
+    let (fenced, failure) = hunt(MUTANTS.len(), &MUTANTS[0]).await;
+    let name = format!("short.{}", std::process::id());
+    let short = shrink(&fenced, &name, failure).await;
+    // An admission, at most a claim, and a complete with a wrong token.
+    assert!(short.history.len() <= 3, "{short}");
+}
