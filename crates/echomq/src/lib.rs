@@ -50,6 +50,10 @@
 //! # Features
 //! * `tls`: `valkeys://` URLs.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[doc(inline)]
 pub use emq_core as core;
 #[doc(inline)]

@@ -39,6 +39,10 @@
 //!
 //! It knows nothing of digests and Lua, which are `emq-scripts`', nor of stores.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod backoff;
 mod bus;
 mod durability;
