@@ -12,14 +12,20 @@ mod support;
 #[path = "model/mod.rs"]
 mod model;
 
+use std::collections::BTreeSet;
+
 use emq_scripts::{FenceOptions, Fenced};
 use emq_testkit::Valkey;
+use model::corruptions::CORRUPTIONS;
 use model::coverage::{Coverage, MUST_BE_SEEN};
+use model::laws::Laws;
 use model::malformed::faults;
 use model::mutants::{MUTANTS, Mutant};
 use model::run::{Failure, random, replay};
 use model::shrink::shrink;
+use model::snapshot::Snapshot;
 use model::step::{Admission, Due, Options, Step};
+use model::world::{Moment, World};
 use support::{config, fenced, job, lane};
 
 /// Steps a seed.
@@ -86,20 +92,48 @@ async fn malformed_calls_are_refused_and_write_nothing() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Jobs where the malformed calls look for them: one leased, one waiting, one in a lane.
+/// A leased job, a pending one with a unique key, a leased and a pending one in a lane, and a
+/// scheduled one.
 fn populated() -> Vec<Step> {
-    let admission = |n, group| {
-        let (payload, due, options) = (b"x".to_vec(), Due::Now, Options::default());
-        Admission { id: job(n), payload, group, due, options }
+    let admission = |n, group, unique: Option<&str>| {
+        let options = Options { unique: unique.map(str::to_owned), ..Options::default() };
+        Admission { id: job(n), payload: b"x".to_vec(), group, due: Due::Now, options }
     };
-    let (first, second, third) =
-        (admission(0, None), admission(1, None), admission(2, Some(lane(0))));
+    let (group, durable) = (lane(0), false);
+    let enqueue = |n, unique| Step::Enqueue { job: admission(n, None, unique), durable };
+    let lane_enqueue =
+        |n| Step::LaneEnqueue { job: admission(n, Some(group), None), group, durable };
+    let later = Admission { due: Due::In(3_600_000), ..admission(4, None, None) };
     vec![
-        Step::Enqueue { job: first, durable: false },
+        enqueue(0, None),
         Step::Claim { lease_ms: 3_600_000, ticket: None },
-        Step::Enqueue { job: second, durable: false },
-        Step::LaneEnqueue { job: third, group: lane(0), durable: false },
+        enqueue(1, Some("key")),
+        lane_enqueue(2),
+        Step::LaneClaim { lease_ms: 3_600_000, ticket: None },
+        lane_enqueue(3),
+        Step::Schedule { job: later, durable },
     ]
+}
+
+#[test]
+fn the_laws_notice_each_corruption() {
+    const NOW_MS: u64 = 1_800_000_000_000;
+    let (mut world, nothing) = (World::default(), Snapshot::default());
+    for step in populated() {
+        world.apply(&step, &Moment { from_ms: NOW_MS, to_ms: NOW_MS, after: &nothing });
+    }
+    let sound = world.snapshot();
+    let torn = BTreeSet::new();
+    let check = |before: &Snapshot, after: &Snapshot, step: &Step| {
+        Laws { before, after, step, torn: &torn }.check()
+    };
+    check(&nothing, &sound, &Step::QueueResume).unwrap();
+    for (name, says, corrupt) in CORRUPTIONS {
+        let (mut before, mut after) = (sound.clone(), sound.clone());
+        let step = corrupt(&mut before, &mut after);
+        let broken = check(&before, &after, &step).expect_err(name);
+        assert!(broken.contains(says), "{name}: {broken}");
+    }
 }
 
 /// Runs a mutant until it is noticed.

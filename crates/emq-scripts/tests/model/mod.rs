@@ -3,6 +3,7 @@
 //! leaves in the queue is compared by itself.
 
 pub(crate) mod answer;
+pub(crate) mod corruptions;
 pub(crate) mod coverage;
 pub(crate) mod generate;
 pub(crate) mod laws;

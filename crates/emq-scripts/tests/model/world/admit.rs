@@ -79,7 +79,7 @@ fn due_ms(job: &Admission, moment: &Moment<'_>) -> Option<u64> {
     match job.due {
         Due::Now | Due::In(0) => None,
         Due::In(delay_ms) => Some(moment.stamp("schedule", job.id, delay_ms)),
-        Due::At(unix_ms) => (unix_ms > moment.to_ms).then_some(unix_ms),
+        Due::At(unix_ms) => moment.is_later("schedule", job.id, unix_ms).then_some(unix_ms),
     }
 }
 

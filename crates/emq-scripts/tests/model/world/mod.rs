@@ -114,6 +114,13 @@ impl Moment<'_> {
         let seen = self.after.zset(set).get(id.as_str()).copied();
         seen.filter(|score| allowed.contains(score)).unwrap_or(*allowed.start())
     }
+
+    /// Whether a time was still to come; one that the clock passed meanwhile is if its id stands in
+    /// the set.
+    fn is_later(&self, set: &str, id: BrandedId, unix_ms: u64) -> bool {
+        unix_ms > self.to_ms
+            || unix_ms > self.from_ms && self.after.zset(set).contains_key(id.as_str())
+    }
 }
 
 impl World {

@@ -7,9 +7,13 @@ use emq_keys::BrandedId;
 use super::{Moment, State, World};
 
 /// The first `limit` ids whose time has come, by score and then by name.
-fn due(set: &BTreeMap<BrandedId, u64>, limit: u32, moment: &Moment<'_>) -> Vec<BrandedId> {
+fn due(
+    (name, set): (&str, &BTreeMap<BrandedId, u64>),
+    limit: u32,
+    moment: &Moment<'_>,
+) -> Vec<BrandedId> {
     let mut due: Vec<(u64, BrandedId)> = set.iter().map(|(id, score)| (*score, *id)).collect();
-    due.retain(|(score, _)| *score <= moment.to_ms);
+    due.retain(|(score, id)| !moment.is_later(name, *id, *score));
     due.sort_unstable();
     due.into_iter().take(limit as usize).map(|(_, id)| id).collect()
 }
@@ -18,7 +22,7 @@ impl World {
     /// `promote`: due jobs wait, also while the queue is paused. An id without a row is dropped.
     pub(super) fn promote(&mut self, limit: u32, moment: &Moment<'_>) -> u64 {
         let (mut count, mut runnable) = (0, 0);
-        for id in due(&self.schedule, limit, moment) {
+        for id in due(("schedule", &self.schedule), limit, moment) {
             self.schedule.remove(&id);
             if self.rows.contains_key(&id) {
                 count += 1;
@@ -33,7 +37,7 @@ impl World {
     /// so that it can still complete. Answers how many of each.
     pub(super) fn reap(&mut self, limit: u32, lost_cap: u32, moment: &Moment<'_>) -> (u64, u64) {
         let (mut returned, mut buried, mut runnable) = (0, 0, 0);
-        for id in due(&self.active, limit, moment) {
+        for id in due(("active", &self.active), limit, moment) {
             let Some(row) = self.rows.get_mut(&id) else {
                 self.active.remove(&id);
                 continue;
