@@ -9,7 +9,7 @@ use crate::call::ScriptCall;
 use crate::calls::{
     Cancel, Checkpoint, Claim, Complete, Drain, Enqueue, EnqueueMany, Extend, LaneClaim,
     LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, NodeLease, Nudge, Promote, Purge,
-    QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry, Schedule,
+    QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry, Schedule, Turn,
 };
 use crate::name::ScriptName;
 use crate::refusal::RefusalClass;
@@ -24,7 +24,7 @@ pub struct Contract {
     pub keys: &'static [ContractKey],
     /// The fixed ARGV, in order. `base` is the queue's `emq:{q}:`.
     pub args: &'static [&'static str],
-    /// What may follow the fixed ARGV, any number of times: `pairs` or `items`.
+    /// What may follow the fixed ARGV, any number of times: `pairs`, `items` or `runs`.
     pub tail: Option<&'static str>,
     /// The replies, as the script's header writes them.
     pub returns: &'static str,
@@ -80,6 +80,7 @@ pub const CONTRACTS: &[Contract] = &[
     LaneWeight::CONTRACT,
     LanePause::CONTRACT,
     LaneResume::CONTRACT,
+    Turn::CONTRACT,
     Nudge::CONTRACT,
     NodeLease::CONTRACT,
 ];

@@ -49,10 +49,11 @@ pub use crate::bundle::{Bundle, BundleError};
 pub use crate::call::ScriptCall;
 pub use crate::calls::{
     AdmitOptions, Admitted, Cancel, Cancelled, Checkpoint, Claim, Claimed, Complete, Completed,
-    Drain, Enqueue, EnqueueMany, Extend, Extended, LAST_ERROR_MAX_BYTES, LaneClaim, LaneEnqueue,
-    LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem, NodeLease, NodeLeased, Nudge, Promote,
-    Purge, QueuePause, QueueResume, Reap, Reaped, Release, Remove, Removed, Requeue, Requeued,
-    Retried, Retry, Schedule, Switched, Verdict, When,
+    Drain, Enqueue, EnqueueMany, Extend, ExtendVerdict, Extended, Extension, LAST_ERROR_MAX_BYTES,
+    LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem, NodeLease,
+    NodeLeased, Nudge, Promote, Purge, QueuePause, QueueResume, Reap, Reaped, Release, Remove,
+    Removed, Requeue, Requeued, Retried, Retry, Schedule, Settle, SettleOutcome, SettleVerdict,
+    Switched, Turn, TurnJob, Turned, Verdict, When,
 };
 pub use crate::contract::{CONTRACTS, Contract, ContractKey};
 pub use crate::fence::{

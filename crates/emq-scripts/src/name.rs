@@ -83,6 +83,8 @@ scripts! {
     LanePause = "lane_pause",
     /// A lane comes back into the rotation.
     LaneResume = "lane_resume",
+    /// A worker's whole beat.
+    Turn = "turn",
     /// A wake is passed on.
     Nudge = "nudge",
     /// A minting node is taken or renewed.

@@ -123,6 +123,9 @@ async fn one_hostile_argument_at_a_time() {
                         | "grace_ms"
                         | "at_ms"
                         | "count"
+                        | "claim"
+                        | "promote"
+                        | "reap"
                 );
                 let is_number = value.iter().all(u8::is_ascii_digit) && !value.is_empty();
                 if numeric && !is_number {

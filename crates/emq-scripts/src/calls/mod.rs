@@ -7,6 +7,7 @@ mod node;
 mod operator;
 mod settle;
 mod timers;
+mod turn;
 
 pub use self::admit::{
     AdmitOptions, Admitted, Enqueue, EnqueueMany, LaneEnqueue, ManyItem, Schedule, Verdict, When,
@@ -23,3 +24,6 @@ pub use self::settle::{
     Retry,
 };
 pub use self::timers::{Promote, Reap, Reaped};
+pub use self::turn::{
+    ExtendVerdict, Extension, Settle, SettleOutcome, SettleVerdict, Turn, TurnJob, Turned,
+};

@@ -306,7 +306,7 @@ fn encode_held(
 }
 
 /// The longest head of `text` of at most `max_bytes` that ends at a character.
-fn cut(text: &str, max_bytes: usize) -> &str {
+pub(super) fn cut(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
 

@@ -99,21 +99,25 @@ pub(crate) fn good_args(contract: &Contract) -> Args {
         "group" => bytes(lane(2).as_bytes()),
         "payload" | "data" | "error" | "owner" => bytes("text"),
         "ticket" | "before_id" | "node" => Vec::new(),
-        "token" | "lease_ms" | "max_attempts" | "lost_cap" | "limit" | "weight" | "delay_ms" => {
-            bytes("1")
-        }
+        "token" | "lease_ms" | "max_attempts" | "lost_cap" | "limit" | "weight" | "delay_ms"
+        | "claim" | "promote" | "reap" => bytes("1"),
         "grace_ms" | "durable" | "scheduled" | "force_dead" | "at_ms" | "count" => bytes("0"),
         other => panic!("no sample for {other}"),
     };
     contract.args.iter().map(|name| value(name)).collect()
 }
 
-/// As [`good_args`], with an item where the script takes items: a call that has to write.
+/// As [`good_args`], with items or runs where the script takes them: a call that has to write.
 pub(crate) fn writing_args(contract: &Contract) -> Args {
     let mut args = good_args(contract);
     if contract.tail == Some("items") {
         args[2] = bytes("1");
         args.extend([job(50).as_str(), "p", "", "0", "0"].map(bytes));
+    }
+    if contract.tail == Some("runs") {
+        args.extend(["retry", "", "1", job(2).as_str(), "1", "1", "text", "0"].map(bytes));
+        args.extend(["complete", "", "1", job(12).as_str(), "1"].map(bytes));
+        args.extend(["extend", "", "1", job(12).as_str(), "1"].map(bytes));
     }
     args
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use emq_scripts::{
     AdmitOptions, Cancel, Checkpoint, Claim, Complete, Drain, Enqueue, EnqueueMany, Extend,
-    LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem, Nudge, Promote,
-    Purge, QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry, Schedule, ScriptCall,
-    When,
+    Extension, LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem,
+    Nudge, Promote, Purge, QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry,
+    Schedule, ScriptCall, Settle, SettleOutcome, Turn, When,
 };
 
 use super::{job, lane};
@@ -60,5 +60,23 @@ pub(crate) fn each(visitor: &mut impl Visit) {
     visitor.visit(&LaneWeight { group, weight: 3 });
     visitor.visit(&LanePause { group });
     visitor.visit(&LaneResume { group });
+    let held = |outcome| Settle { id, token, ticket, outcome };
+    let settles = [
+        held(SettleOutcome::Retry { delay, error, force_dead }),
+        held(SettleOutcome::Complete),
+        held(SettleOutcome::Complete),
+        held(SettleOutcome::Release),
+    ];
+    visitor.visit(&Turn {
+        ticket,
+        lease,
+        claim: 1,
+        promote: 10,
+        reap: 10,
+        lost_cap: 10,
+        max_attempts,
+        settles: &settles,
+        extensions: &[Extension { id, token, ticket }],
+    });
     visitor.visit(&Nudge);
 }

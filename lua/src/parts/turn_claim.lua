@@ -1,0 +1,63 @@
+--! Claims over ring and flat set: each step serves one or the other exactly as lane_claim and claim
+--! would, but lanes are read at once and what was taken leaves at the end.
+local spent_lane, spent, left = nil, 0, tonumber(facts[3]) or 0
+if facts[2] then
+  spent_lane, spent = string.sub(facts[2], 1, 14), tonumber(string.sub(facts[2], 16)) or 0
+end
+local claimed, looks, n_jobs, leased = 0, claim + 100, 0, {}
+-- The flat set: ids read, the place in them, and how many are taken from its head.
+local flat_ids, flat_at, flat_taken = {}, 0, 0
+-- The ring: how long it was, how many of its lanes are read, and per lane read its group, leases
+-- out, ceiling, weight, key, the ids at its head from rank `skips`, how many of its ranks are
+-- known, and how many ids are taken.
+local size, read, groups, leases, ceilings, shares = turning, 0, {}, {}, {}, {}
+local keys, heads, skips, known, taken = {}, {}, {}, {}, {}
+-- The rotation: `lap` has the lanes still to come, nil while those are the ones as read; `head` is
+-- the place in it; `tail` has those that had their turn.
+local lap, head, tail, n_tail = nil, 1, {}, 0
+
+while claimed < claim and looks > 0 do
+  looks = looks - 1
+  local id, group, j, more, out, ceiling, share
+  if flat > 0 and (left == 0 or turning == 0) then
+    -- @include turn_flat_step.lua
+  elseif turning > 0 then
+    -- @include turn_lane_step.lua
+  else
+    looks = 0
+  end
+  if id then
+    local row = job .. id
+    local fields = pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'kind')
+    local payload, attempts = fields[3], fields[2]
+    -- An id whose row is missing or says that it sits elsewhere (a torn past) is dropped.
+    if fields[1] == 'pending' and payload then
+      local token, text = 1, '1'
+      if attempts ~= '0' then
+        token = (tonumber(attempts) or 0) + 1
+        text = format('%.0f', token)
+      end
+      if ticket ~= '' then
+        call('HSET', row, 'state', 'active', 'attempts', text, 'holder', ticket)
+      else
+        call('HSET', row, 'state', 'active', 'attempts', text)
+        if token > 1 then
+          call('HDEL', row, 'holder')
+        end
+      end
+      leased[2 * claimed + 1], leased[2 * claimed + 2] = deadline, id
+      claimed = claimed + 1
+      jobs[n_jobs + 1], jobs[n_jobs + 2], jobs[n_jobs + 3] = id, payload, token
+      jobs[n_jobs + 4], jobs[n_jobs + 5], jobs[n_jobs + 6] = group or '', fields[4] or '',
+        fields[5] or ''
+      n_jobs = n_jobs + 6
+      if group then
+        -- @include turn_lane_served.lua
+      elseif turning > 0 then
+        -- The flat set had its turn: the ring's come first now.
+        left = turning
+      end
+    end
+  end
+end
+-- @include turn_claimed.lua

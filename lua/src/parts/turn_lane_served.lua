@@ -1,0 +1,22 @@
+--! The lane gave its job: it stays at the ring's head while its weight lasts, goes to the tail when
+--! its turn is over, and leaves when it isn't serviceable any more.
+leases[j] = out + 1
+if spent_lane == group then
+  spent = spent + 1
+else
+  spent_lane, spent = group, 1
+end
+local stays = more and (ceiling == 0 or out + 1 < ceiling)
+if not stays or spent >= share then
+  spent_lane = nil
+  if not stays then
+    head, turning = head + 1, turning - 1
+  elseif turning > 1 then
+    head, n_tail = head + 1, n_tail + 1
+    tail[n_tail] = j
+  end
+  -- The flat set, which counts as one more lane, is due when left is 0.
+  if flat > 0 and left > 0 then
+    left = math.min(left - 1, turning)
+  end
+end
