@@ -26,13 +26,14 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Commands accepted, each member of a pipeline counted.
+    /// Commands accepted, each member of a pipeline counted; loads of scripts and repeated calls
+    /// too.
     commands,
     /// Submissions of more than one command.
     pipelines,
     /// Replies routed to their callers or swallowed for callers that left.
     replies,
-    /// Push frames received.
+    /// Push frames received, also during the boot ladder.
     pushes,
     /// Connections made after the first.
     reconnects,
@@ -40,9 +41,9 @@ counters! {
     script_loads,
     /// Script calls by digest, the repeated ones counted again.
     evalsha_calls,
-    /// Bytes handed to the socket.
+    /// Bytes handed to the socket in service, the boot ladder's not counted.
     bytes_out,
-    /// Bytes taken from the socket.
+    /// Bytes taken from the socket in service, the boot ladder's not counted.
     bytes_in,
     /// Connections lost, to errors of the socket or of the protocol.
     wire_errors,

@@ -270,6 +270,18 @@ async fn a_reply_left_over_from_the_ladder_answers_nobody() -> Test {
 }
 
 #[tokio::test]
+async fn a_unix_socket_is_a_connection_like_any_other() -> Test {
+    let valkey = Valkey::builder().unix_socket_only().start()?;
+    let connection = Connection::connect(config(&valkey).database(1)).await?;
+    assert_eq!(connection.command(cmd("INCR n")).await?.as_int(), Some(1));
+    let id = support::client_id(&connection).await.to_string();
+    valkey.cli(&["CLIENT", "KILL", "ID", &id])?;
+    reconnected(&connection, 1).await;
+    assert_eq!(connection.command(cmd("INCR n")).await?.as_int(), Some(2));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_handshake_that_panics_leaves_nobody_waiting() -> Test {
     let valkey = Valkey::start()?;
     let outcome =

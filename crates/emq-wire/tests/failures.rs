@@ -150,26 +150,37 @@ async fn each_caller_hears_whether_its_own_bytes_had_begun_to_leave() -> Test {
     let peer = Peer::listen().await;
     let (connection, link) = tokio::join!(Connection::connect(peer.config()), peer.serve());
     let (connection, mut link) = (connection?, link);
-    // The first is read by the peer; of the second, more than the kernel takes, only a part
-    // leaves; the third stands behind it.
-    let large = Cmd::new("SET").arg("k").arg(vec![b'x'; 64 << 20]);
-    let mut calls = vec![Box::pin(connection.command(cmd("GET first")))];
+    // More than the kernel takes from a peer that doesn't read: some leave whole, one in part,
+    // some stand ready, and the rest isn't even in line.
+    let before = connection.counters().bytes_out;
+    let call = |n: usize| Cmd::new("SET").arg(n.to_string()).arg(vec![b'x'; 100_000]);
+    let mut calls: Vec<_> = (0..400).map(|n| Box::pin(connection.command(call(n)))).collect();
     begin(&mut calls).await;
-    link.expect("GET first").await;
-    let first_bytes = connection.counters().bytes_out;
-    calls.push(Box::pin(connection.command(large)));
-    calls.push(Box::pin(connection.command(cmd("GET third"))));
-    begin(&mut calls[1..]).await;
-    while connection.counters().bytes_out == first_bytes {
+    let mut still = 0;
+    let mut seen = before;
+    while still < 100 {
         tokio::task::yield_now().await;
+        let now = connection.counters().bytes_out;
+        still = if now == seen { still + 1 } else { 0 };
+        seen = now;
     }
+    link.expect(&format!("SET 0 {}", "x".repeat(100_000))).await;
     drop(link);
-    for (call, was_written) in calls.into_iter().zip([true, true, false]) {
+    let mut fates = Vec::new();
+    for call in calls {
         match soon("an answer", call).await {
-            Err(WireError::Disconnected { written }) => assert_eq!(written, was_written),
+            Err(WireError::Disconnected { written }) => fates.push(written),
             other => panic!("{other:?}"),
         }
     }
+    let written = connection.counters().bytes_out - before;
+    let mut start = 0;
+    for (n, fate) in fates.into_iter().enumerate() {
+        assert_eq!(fate, start < written, "call {n} starts at {start}, {written} were written");
+        start += call(n).to_bytes().len() as u64;
+    }
+    assert!(written < start, "the kernel took it all");
+    assert_eq!(connection.in_flight(), 0);
     Ok(())
 }
 

@@ -83,3 +83,25 @@ impl AsyncWrite for Socket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn small_writes_leave_at_once_and_the_kernel_probes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("valkey://{}", listener.local_addr().unwrap());
+        for beat in [Duration::from_millis(1), Duration::from_secs(10), Duration::MAX] {
+            let config: Config = url.parse::<Config>().unwrap().heartbeat(beat, beat);
+            let Socket::Tcp(stream) = Socket::dial(&config).await.unwrap() else { panic!("TCP") };
+            assert!(stream.nodelay().unwrap());
+            let socket = SockRef::from(&stream);
+            assert!(socket.keepalive().unwrap());
+            let quiet = socket.tcp_keepalive_time().unwrap().as_secs();
+            assert_eq!(quiet, beat.as_secs().clamp(1, 7200));
+        }
+    }
+}
