@@ -109,7 +109,8 @@ mod tests {
     use super::*;
 
     const VALKEY: &str = "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\n\
-                          valkey_version:9.1.2\r\nserver_mode:standalone\r\nredis_mode:standalone\r\n";
+                          valkey_version:9.1.2\r\nserver_mode:standalone\r\n\
+                          redis_mode:standalone\r\n";
 
     fn admit(info: &str, allow: bool) -> Result<String, FenceError> {
         Engine::admit(info, allow).map(|engine| engine.to_string())
