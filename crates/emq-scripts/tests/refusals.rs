@@ -9,8 +9,9 @@ use std::time::Duration;
 use emq_keys::QueueKeys;
 use emq_scripts::{
     AdmitOptions, CONTRACTS, CallError, Cancel, Checkpoint, Claim, Complete, Drain, Enqueue,
-    EnqueueMany, Extend, LaneClaim, LaneEnqueue, ManyItem, NodeLease, Promote, Purge, Reap,
-    RefusalClass, Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, When,
+    EnqueueMany, Extend, Extension, LaneClaim, LaneEnqueue, ManyItem, NodeLease, Promote, Purge,
+    Reap, RefusalClass, Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle,
+    SettleOutcome, Turn, When,
 };
 use support::ground::Ground;
 use support::{branded, job, lane, queue};
@@ -130,6 +131,7 @@ async fn timers_and_operators(provoked: &mut Provoked) {
         provoked.refused(class, Reap { limit, lost_cap: 10 }).await;
     }
     provoked.refused(Arg, Reap { limit: 1, lost_cap: 0 }).await;
+    turns(provoked).await;
     for (class, limit) in [(Arg, 0), (Limit, 1001)] {
         provoked.refused(class.clone(), Purge { before: None, limit }).await;
         provoked.refused(class, Drain { scheduled: true, limit }).await;
@@ -141,6 +143,36 @@ async fn timers_and_operators(provoked: &mut Provoked) {
         provoked.refused(State, Requeue { id: job(n) }).await;
     }
     provoked.refused(State, Remove { id: job(2) }).await;
+}
+
+async fn turns(provoked: &mut Provoked) {
+    use RefusalClass::{Arg, Limit};
+    let turn = Turn {
+        ticket: Some("me.1"),
+        lease: LEASE,
+        claim: 1,
+        promote: 1,
+        reap: 1,
+        lost_cap: 10,
+        max_attempts: 3,
+        settles: &[],
+        extensions: &[],
+    };
+    let over = u32::try_from(Turn::MAX_JOBS).unwrap() + 1;
+    for (claim, promote, reap) in [(over, 0, 0), (0, over, 0), (0, 0, over)] {
+        provoked.refused(Limit, Turn { claim, promote, reap, ..turn }).await;
+    }
+    // Even where the job is held and each item alone would be taken.
+    let (id, ticket, outcome) = (job(2), None, SettleOutcome::Complete);
+    let settles = vec![Settle { id, token: 1, ticket, outcome }; Turn::MAX_JOBS + 1];
+    provoked.refused(Limit, Turn { settles: &settles, ..turn }).await;
+    let extensions = vec![Extension { id, token: 1, ticket }; Turn::MAX_JOBS + 1];
+    provoked.refused(Limit, Turn { extensions: &extensions, ..turn }).await;
+    let settles = [Settle { id, token: 0, ticket, outcome }];
+    provoked.refused(Arg, Turn { settles: &settles, ..turn }).await;
+    provoked.refused(Arg, Turn { lease: Duration::ZERO, ..turn }).await;
+    provoked.refused(Arg, Turn { max_attempts: 0, ..turn }).await;
+    provoked.refused(Arg, Turn { lost_cap: 0, ..turn }).await;
 }
 
 async fn nodes(provoked: &mut Provoked) {
