@@ -203,16 +203,15 @@ async fn nobody_is_served_by_a_real_server_that_loads() -> Test {
     let valkey = Valkey::builder()
         .append_only(Fsync::No)
         .config("aof-use-rdb-preamble no")
-        .config("key-load-delay 300")
-        .config("loading-process-events-interval-bytes 1024")
+        .config("key-load-delay 50")
         .start()?;
     let connection = Connection::connect(config(&valkey)).await?;
-    let sets = (0..2000).map(|n| cmd(&format!("SET key:{n} some-value-of-some-length")));
+    let sets = (0..10_000).map(|n| cmd(&format!("SET key:{n} some-value-of-some-length")));
     connection.pipeline(sets.collect()).await?;
     let restart = tokio::task::spawn_blocking(move || valkey.restart().map(|()| valkey));
     let mut served = 0;
     while served < 2 {
-        match connection.command(cmd("GET key:1999")).await {
+        match connection.command(cmd("GET key:9999")).await {
             Ok(reply) => {
                 assert_eq!(text(&reply), "some-value-of-some-length");
                 // Once at least after the restart.

@@ -4,6 +4,7 @@ mod support;
 
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use emq_testkit::Valkey;
 use emq_wire::{
@@ -200,11 +201,13 @@ async fn the_lanes_refuse_for_good_too() -> Test {
     Ok(())
 }
 
-/// Loads a script.
-struct Bundle;
+/// Loads a script, and counts how often it was asked to.
+#[derive(Default)]
+struct Bundle(AtomicU32);
 
 impl Handshake for Bundle {
     fn run<'a>(&'a self, link: &'a mut BootLink) -> HandshakeFuture<'a> {
+        self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move { link.load(&[Script::new("one", "return 1")]).await })
     }
 }
@@ -213,14 +216,16 @@ impl Handshake for Bundle {
 async fn scripts_that_may_not_be_loaded_at_boot_are_a_refusal() -> Test {
     let valkey = Valkey::builder().acl_user("ann", "on >pw ~* +@all -script|load").start()?;
     let config: Config = support::patient(valkey.url_as("ann", "pw").parse()?);
-    let outcome = soon("a refusal", Connection::connect_with(config, Arc::new(Bundle))).await;
+    let bundle = Arc::new(Bundle::default());
+    let outcome = Connection::connect_with(config, Arc::clone(&bundle) as _).await;
     let Err(WireError::Server { step: "SCRIPT LOAD", source }) = outcome else {
         panic!("{outcome:?}")
     };
     assert!(source.is("NOPERM"));
+    assert_eq!(bundle.0.load(Ordering::SeqCst), 1, "asking again makes no difference");
     let peer = Peer::listen().await;
     let (outcome, ()) =
-        tokio::join!(Connection::connect_with(peer.config(), Arc::new(Bundle)), async {
+        tokio::join!(Connection::connect_with(peer.config(), Arc::new(Bundle::default())), async {
             let mut link = peer.serve().await;
             link.expect("SCRIPT LOAD return 1").await;
             link.send("-LOADING wait\r\n").await;

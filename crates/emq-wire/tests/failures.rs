@@ -148,7 +148,8 @@ async fn a_crashed_and_a_restarted_server_meet_no_repetition_either() -> Test {
 #[tokio::test]
 async fn each_caller_hears_whether_its_own_bytes_had_begun_to_leave() -> Test {
     let peer = Peer::listen().await;
-    let (connection, link) = tokio::join!(Connection::connect(peer.config()), peer.serve());
+    let config = peer.config().max_queued_bytes(64 << 20);
+    let (connection, link) = tokio::join!(Connection::connect(config), peer.serve());
     let (connection, mut link) = (connection?, link);
     // More than the kernel takes from a peer that doesn't read: some leave whole, one in part,
     // some stand ready, and the rest isn't even in line.
@@ -181,6 +182,11 @@ async fn each_caller_hears_whether_its_own_bytes_had_begun_to_leave() -> Test {
     }
     assert!(written < start, "the kernel took it all");
     assert_eq!(connection.in_flight(), 0);
+    // All of the room for bytes is back, too: this takes it to the last hundred.
+    let _link = peer.serve().await;
+    reconnected(&connection, 1).await;
+    let whole = Cmd::new("SET").arg(vec![b'x'; (64 << 20) - 100]);
+    begin(&mut [Box::pin(connection.command(whole))]).await;
     Ok(())
 }
 
