@@ -2,6 +2,7 @@
 //!
 //! * [`Bus`] is a connection that passed the fence; it mints ids on a node that it holds alone.
 //! * [`Queue`] has the verbs, over bytes; [`TypedQueue`] puts types on top, by a [`Codec`].
+//! * [`Lane`] is a part of a queue that is owed its turn, a tenant's for instance.
 //! * [`Worker`] works a queue: it claims under leases, runs handlers, keeps their leases and
 //!   settles what they answer. [`Queue::claim`] and its [`Lease`] do the same by hand.
 //! * [`Morgue`] holds dead letters.
@@ -47,6 +48,7 @@ mod backoff;
 mod bus;
 mod durability;
 mod error;
+mod lane;
 mod lease;
 mod morgue;
 mod outcome;
@@ -60,6 +62,7 @@ pub use crate::backoff::Backoff;
 pub use crate::bus::{Bus, BusBuilder, BusEvent, MintingError};
 pub use crate::durability::Durability;
 pub use crate::error::{Error, NotDurable};
+pub use crate::lane::{Lane, LaneStatus, Lanes, TypedLane};
 pub use crate::lease::{Hold, Lease};
 pub use crate::morgue::Morgue;
 pub use crate::outcome::{DrainScope, Enqueued};

@@ -39,9 +39,7 @@ impl Morgue {
     /// # Errors
     /// See [`Error`].
     pub async fn depth(&self) -> Result<u64, Error> {
-        let reply = self.queue.read(Cmd::new("ZCARD").arg(self.queue.keys().dead())).await?;
-        let count = reply.as_int().and_then(|n| u64::try_from(n).ok());
-        count.ok_or_else(|| crate::queue::misread("ZCARD", &reply))
+        self.queue.cardinality(Cmd::new("ZCARD").arg(self.queue.keys().dead())).await
     }
 
     /// Gives a dead letter another life: its caps count from now, its token keeps rising.

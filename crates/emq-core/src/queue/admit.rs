@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use emq_keys::BrandedId;
-use emq_scripts::{Admitted, Enqueue, Schedule, ScriptCall};
+use emq_scripts::{Admitted, Enqueue, LaneEnqueue, Schedule, ScriptCall};
 
 use super::{EnqueueOptions, Queue};
 use crate::durability::Durability;
@@ -54,7 +54,16 @@ impl Queue {
         payload: impl AsRef<[u8]>,
         options: &EnqueueOptions,
     ) -> Result<Enqueued, Error> {
-        let payload = payload.as_ref();
+        self.enqueue_into(None, payload.as_ref(), options).await
+    }
+
+    /// Enqueues a job in a lane, or in the flat set.
+    pub(crate) async fn enqueue_into(
+        &self,
+        group: Option<BrandedId>,
+        payload: &[u8],
+        options: &EnqueueOptions,
+    ) -> Result<Enqueued, Error> {
         self.bus().check_payload(payload.len())?;
         let id = match options.id {
             Some(id) => id,
@@ -62,13 +71,17 @@ impl Queue {
         };
         let durable = options.durability.waits();
         let admit = options.admit();
-        match options.when {
-            None => {
+        match (options.when, group) {
+            (None, None) => {
                 let call = Enqueue { id, payload, options: admit, durable };
                 self.admit(id, &call, options.durability).await
             }
-            Some(when) => {
-                let call = Schedule { id, payload, group: None, when, options: admit, durable };
+            (None, Some(group)) => {
+                let call = LaneEnqueue { id, payload, group, options: admit, durable };
+                self.admit(id, &call, options.durability).await
+            }
+            (Some(when), group) => {
+                let call = Schedule { id, payload, group, when, options: admit, durable };
                 self.admit(id, &call, options.durability).await
             }
         }

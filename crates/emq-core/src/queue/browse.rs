@@ -10,16 +10,24 @@ use emq_wire::{Cmd, Pipeline, Reply, WireError};
 use super::options::unix_ms;
 use super::{JobRecord, Queue};
 use crate::error::Error;
+use crate::lane::backlog;
 
 /// How many ids one read of a window brings.
 const PAGE: i64 = 1_000;
 
-/// How many jobs a queue has, by state, at one moment.
+/// How many lanes are looked at for [`Counts::in_lanes`].
+const LANES_COUNTED: usize = 10_000;
+
+/// How many jobs a queue has, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// Jobs of the flat set that wait.
     pub pending: u64,
+    /// Jobs that wait in lanes.
+    pub in_lanes: u64,
+    /// Whether there are more lanes than were counted, so that `in_lanes` is a lower bound.
+    pub lanes_uncounted: bool,
     /// Jobs under a lease.
     pub active: u64,
     /// Jobs that run later.
@@ -69,11 +77,12 @@ impl Queue {
     /// # Errors
     /// See [`Error`].
     pub async fn depth(&self) -> Result<u64, Error> {
-        let reply = self.read(Cmd::new("ZCARD").arg(self.keys().pending())).await?;
-        count(&reply).ok_or_else(|| misread("ZCARD", &reply))
+        self.cardinality(Cmd::new("ZCARD").arg(self.keys().pending())).await
     }
 
-    /// How many jobs there are by state.
+    /// How many jobs there are by state. One round trip on a queue without lanes; what waits in
+    /// lanes is added up, five hundred lanes a round trip and some ten thousand in all, while jobs
+    /// come and go. [`Queue::lanes`] reads on where this stops.
     ///
     /// # Errors
     /// See [`Error`].
@@ -84,13 +93,23 @@ impl Queue {
             .map(|key| Cmd::new("ZCARD").arg(key))
             .collect();
         asked.push(Cmd::new("HEXISTS").arg(keys.meta()).arg("paused"));
+        asked.push(Cmd::new("LLEN").arg(keys.ring()));
+        asked.push(Cmd::new("SCARD").arg(keys.paused()));
+        asked.push(Cmd::new("HLEN").arg(keys.gactive()));
         let replies = self.read_all(asked).await?;
         let at = |n: usize| {
             let reply = replies.get(n).unwrap_or(&Reply::Nil);
             count(reply).ok_or_else(|| misread("ZCARD", reply))
         };
+        let lanes = at(5)? + at(6)? + at(7)?;
+        let (in_lanes, all) = match lanes {
+            0 => (0, true),
+            _ => backlog(self, LANES_COUNTED).await?,
+        };
         Ok(Counts {
             pending: at(0)?,
+            in_lanes,
+            lanes_uncounted: !all,
             active: at(1)?,
             scheduled: at(2)?,
             dead: at(3)?,
@@ -150,6 +169,11 @@ impl Queue {
         }
     }
 
+    pub(crate) async fn cardinality(&self, cmd: Cmd) -> Result<u64, Error> {
+        let reply = self.read(cmd).await?;
+        count(&reply).ok_or_else(|| misread("ZCARD", &reply))
+    }
+
     pub(crate) async fn read(&self, cmd: Cmd) -> Result<Reply, Error> {
         let reply = self.bus().fenced().connection().command(cmd).await;
         reply.map_err(|error| Error::of_wire(None, error))
@@ -173,7 +197,7 @@ fn least_id(time: SystemTime) -> Option<BrandedId> {
     BrandedId::min_for(Namespace::JOB, ms.min(MAX_UNIX_MS)).ok()
 }
 
-fn count(reply: &Reply) -> Option<u64> {
+pub(crate) fn count(reply: &Reply) -> Option<u64> {
     reply.as_int().and_then(|n| u64::try_from(n).ok())
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emq_scripts::Claim;
+use emq_scripts::{Claim, LaneClaim};
 
 use super::Queue;
 use crate::error::Error;
@@ -36,6 +36,34 @@ impl Queue {
         ticket: Option<&str>,
     ) -> Result<Option<Lease>, Error> {
         let claimed = self.call(&Claim { lease, ticket }).await.map_err(Error::of_queue)?;
+        Ok(claimed.map(|claimed| Lease::new(self.clone(), claimed, ticket.map(Into::into))))
+    }
+
+    /// Turns the ring one step: takes the oldest job of the lane whose turn it is, under a lease
+    /// and a fresh ticket. `None` when no lane is serviceable or the queue is paused.
+    ///
+    /// It looks at lanes alone, as [`Queue::claim`] looks at the flat set alone; a
+    /// [`Worker`](crate::Worker) serves both in turn.
+    ///
+    /// # Errors
+    /// As [`Queue::claim`].
+    pub async fn claim_lane(&self, lease: Duration) -> Result<Option<Lease>, Error> {
+        let ticket = self.bus().0.tickets.next();
+        let call = LaneClaim { lease, ticket: Some(&ticket) };
+        let claimed = self.call(&call).await.map_err(Error::of_queue)?;
+        Ok(claimed.map(|claimed| Lease::new(self.clone(), claimed, Some(ticket.clone()))))
+    }
+
+    /// Turns the ring one step with a ticket of the caller's, or without one.
+    ///
+    /// # Errors
+    /// As [`Queue::claim`].
+    pub async fn claim_lane_as(
+        &self,
+        lease: Duration,
+        ticket: Option<&str>,
+    ) -> Result<Option<Lease>, Error> {
+        let claimed = self.call(&LaneClaim { lease, ticket }).await.map_err(Error::of_queue)?;
         Ok(claimed.map(|claimed| Lease::new(self.clone(), claimed, ticket.map(Into::into))))
     }
 }

@@ -22,6 +22,7 @@ const CHUNKS_UNDER_WAY: usize = 3;
 pub struct NewJob {
     id: BrandedId,
     payload: Bytes,
+    group: Option<BrandedId>,
     options: EnqueueOptions,
 }
 
@@ -29,7 +30,7 @@ impl NewJob {
     /// A job under an id, which [`Bus::mint_job`](crate::Bus::mint_job) gives.
     #[must_use]
     pub fn new(id: BrandedId, payload: impl Into<Bytes>) -> NewJob {
-        NewJob { id, payload: payload.into(), options: EnqueueOptions::new() }
+        NewJob { id, payload: payload.into(), group: None, options: EnqueueOptions::new() }
     }
 
     /// With options. Its id is the one given to [`NewJob::new`] and its durability the call's,
@@ -38,6 +39,19 @@ impl NewJob {
     pub fn with(mut self, options: EnqueueOptions) -> NewJob {
         self.options = options;
         self
+    }
+
+    /// In a lane: the jobs of one list may be of any number of them.
+    #[must_use]
+    pub fn lane(mut self, lane: BrandedId) -> NewJob {
+        self.group = Some(lane);
+        self
+    }
+
+    /// Its lane; `None` for the flat set.
+    #[must_use]
+    pub fn group(&self) -> Option<BrandedId> {
+        self.group
     }
 
     /// Its id.
@@ -263,7 +277,7 @@ fn item(job: &NewJob, now_ms: u64) -> ManyItem<'_> {
         }
     });
     let options = job.options.admit();
-    ManyItem { id: job.id, payload: &job.payload, group: None, run_at_ms, options }
+    ManyItem { id: job.id, payload: &job.payload, group: job.group, run_at_ms, options }
 }
 
 /// Whether a chunk that failed so may be at the server all the same.

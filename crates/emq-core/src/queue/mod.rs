@@ -13,11 +13,11 @@ mod typed;
 
 use std::fmt;
 
-use emq_keys::{QueueKeys, QueueName};
+use emq_keys::{BrandedId, QueueKeys, QueueName};
 use emq_scripts::{CallError, ScriptCall};
 
 pub use self::browse::Counts;
-pub(crate) use self::browse::misread;
+pub(crate) use self::browse::{count, misread};
 pub use self::many::{ManyError, NewJob, Verdict};
 pub use self::options::EnqueueOptions;
 pub(crate) use self::options::unix_ms;
@@ -25,10 +25,11 @@ pub use self::record::{JobRecord, JobState};
 pub use self::settle::Failure;
 pub use self::typed::TypedQueue;
 use crate::bus::Bus;
+use crate::lane::{Lane, Lanes};
 use crate::morgue::Morgue;
 
-/// A queue of a [`Bus`]: flat verbs over bytes. [`Queue::typed`] puts types on top. Cheap to
-/// clone.
+/// A queue of a [`Bus`]: verbs over bytes; [`Queue::typed`] puts types on top and
+/// [`Queue::lane`] names a part of it. Cheap to clone.
 ///
 /// Each verb that moves a job is one script run by the server, and its outcome is an enum.
 #[derive(Clone)]
@@ -70,6 +71,18 @@ impl Queue {
     #[must_use]
     pub fn typed_with<T, C>(&self) -> TypedQueue<T, C> {
         TypedQueue::new(self.clone())
+    }
+
+    /// The lane of an identity.
+    #[must_use]
+    pub fn lane(&self, id: BrandedId) -> Lane {
+        Lane::new(self.clone(), id)
+    }
+
+    /// Its lanes, in pages: those with jobs waiting or leased and those with a setting of their
+    /// own.
+    pub fn lanes(&self) -> Lanes {
+        Lanes::new(self.clone())
     }
 
     /// Its dead letters.

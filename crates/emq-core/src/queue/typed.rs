@@ -9,6 +9,7 @@ use emq_keys::BrandedId;
 
 use super::{EnqueueOptions, NewJob, Queue};
 use crate::error::Error;
+use crate::lane::TypedLane;
 use crate::outcome::Enqueued;
 use crate::payload::{Codec, Json};
 
@@ -28,6 +29,12 @@ impl<T, C> TypedQueue<T, C> {
     #[must_use]
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// The lane of an identity, with payloads of the same type.
+    #[must_use]
+    pub fn lane(&self, id: BrandedId) -> TypedLane<T, C> {
+        self.queue.lane(id).typed_with()
     }
 }
 
