@@ -59,7 +59,8 @@ pub(crate) struct DurablePath {
 /// One reply and whether its write is as durable as asked.
 pub(crate) struct DurableReply {
     pub(crate) reply: Reply,
-    pub(crate) confirmed: bool,
+    /// Or why the server refused to wait for what it had run already.
+    pub(crate) confirmed: Result<bool, NotDurable>,
 }
 
 impl DurablePath {
@@ -78,20 +79,19 @@ impl DurablePath {
         let Some(wait) = durability.wait(within) else {
             let reply = fenced.connection().command(cmd).await;
             let reply = reply.map_err(|error| Error::of_wire(None, error))?;
-            return Ok(DurableReply { reply, confirmed: true });
+            return Ok(DurableReply { reply, confirmed: Ok(true) });
         };
         let pipeline: Pipeline = [cmd].into_iter().collect();
         let Durable { mut replies, acknowledged } =
             lane.call(pipeline, wait).await.map_err(|error| Error::of_wire(None, error))?;
         let reply = replies.pop().unwrap_or(Reply::Nil);
-        match acknowledged {
-            Ok(acknowledged) => {
-                Ok(DurableReply { reply, confirmed: durability.reached(acknowledged) })
-            }
+        let confirmed = match acknowledged {
+            Ok(acknowledged) => Ok(durability.reached(acknowledged)),
             // The call itself was refused: nothing was written that could be waited for.
-            Err(_) if reply.as_error().is_some() => Ok(DurableReply { reply, confirmed: false }),
-            Err(error) => Err(Error::NotDurable { reason: why_not(&error) }),
-        }
+            Err(_) if reply.as_error().is_some() => Ok(false),
+            Err(error) => Err(why_not(&error)),
+        };
+        Ok(DurableReply { reply, confirmed })
     }
 
     pub(crate) async fn close(&self) {
@@ -123,7 +123,7 @@ impl DurablePath {
         let replies =
             connection.pipeline(asked).await.map_err(|error| Error::of_wire(None, error))?;
         if let Some(reason) = unable(&replies) {
-            return Err(Error::NotDurable { reason });
+            return Err(Error::NotDurable { id: None, reason, written: false });
         }
         *able_at = Some(reconnects);
         Ok(())
@@ -144,9 +144,9 @@ fn unable(replies: &[Reply]) -> Option<NotDurable> {
     never.then_some(NotDurable::NeverSynced)
 }
 
-/// Reads the server's refusal to wait.
+/// Reads the server's refusal to wait: a user who may not wait is as one who can't.
 fn why_not(error: &ServerError) -> NotDurable {
-    if error.message().contains("unknown command") {
+    if error.is("NOPERM") || error.message().contains("unknown command") {
         NotDurable::NoWait
     } else {
         NotDurable::NoAppendOnlyFile

@@ -92,13 +92,19 @@ pub enum Error {
         id: BrandedId,
     },
 
-    /// The server can't give the durability asked for.
+    /// The server can't give the durability asked for. It is found out before anything is written,
+    /// unless the server hides its configuration and refuses only the wait itself.
     #[error(
-        "the server can't promise this durability: {reason}; change the server or ask for less"
+        "the server can't promise this durability: {reason}; {}change the server or ask for less",
+        if *.written { "what was asked ran all the same; " } else { "" }
     )]
     NotDurable {
+        /// The job of the verb; with `written` it is there, or was already.
+        id: Option<BrandedId>,
         /// Why.
         reason: NotDurable,
+        /// Whether the verb ran, volatile.
+        written: bool,
     },
 
     /// Over a bound of this process' own. Nothing was sent.
@@ -156,8 +162,8 @@ pub enum NotDurable {
     /// It leaves syncing to the operating system.
     #[error("it never syncs its append-only file by itself (appendfsync no)")]
     NeverSynced,
-    /// It doesn't know how to wait for a sync.
-    #[error("it can't say when a write is synced (no WAITAOF)")]
+    /// It doesn't know how to wait for a sync, or doesn't let this user wait.
+    #[error("it can't say when a write is synced (no WAITAOF for this user)")]
     NoWait,
 }
 
@@ -201,11 +207,14 @@ impl Error {
         }
     }
 
-    /// Says which job a loss is about.
+    /// Says which job a loss, or a missing promise, is about.
     pub(crate) fn about(self, id: Option<BrandedId>) -> Error {
         match self {
             Self::Disconnected { id: None, written, source } => {
                 Self::Disconnected { id, written, source }
+            }
+            Self::NotDurable { id: None, reason, written } => {
+                Self::NotDurable { id, reason, written }
             }
             other => other,
         }

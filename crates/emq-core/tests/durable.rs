@@ -4,7 +4,7 @@ mod ground;
 
 use std::time::Duration;
 
-use emq_core::{Bus, Durability, EnqueueOptions, Enqueued, Error, NotDurable};
+use emq_core::{Bus, Durability, EnqueueOptions, Enqueued, Error, NewJob, NotDurable};
 use emq_testkit::{Fsync, Valkey};
 use ground::{bus_on, until};
 
@@ -57,7 +57,9 @@ async fn a_server_without_an_append_only_file_refuses_before_any_write() {
     let valkey = Valkey::start().unwrap();
     let (_bus, queue) = bus_on(&valkey).await;
     let refused = queue.enqueue_with("x", &asking(Durability::Fsynced)).await;
-    let Err(Error::NotDurable { reason: NotDurable::NoAppendOnlyFile }) = refused else {
+    let Err(Error::NotDurable { reason: NotDurable::NoAppendOnlyFile, written: false, .. }) =
+        refused
+    else {
         panic!("{refused:?}")
     };
     assert_eq!(queue.depth().await.unwrap(), 0);
@@ -81,7 +83,10 @@ async fn a_server_that_never_syncs_refuses_and_one_that_hides_it_is_asked_to_wai
     let (_bus, queue) = bus_on(&valkey).await;
     let refused = queue.enqueue_with("x", &asking(Durability::Fsynced)).await;
     assert!(
-        matches!(refused, Err(Error::NotDurable { reason: NotDurable::NeverSynced })),
+        matches!(
+            refused,
+            Err(Error::NotDurable { reason: NotDurable::NeverSynced, written: false, .. })
+        ),
         "{refused:?}"
     );
     assert_eq!(queue.depth().await.unwrap(), 0);
@@ -115,4 +120,59 @@ async fn too_few_replicas_leave_a_job_unconfirmed_and_a_replica_confirms_the_res
     })
     .await;
     assert!(replica.cli(&["HGET", &queue.keys().job(&id), "payload"]).unwrap().contains('x'));
+}
+
+/// May not read what would tell before any write that nothing is synced.
+const BLIND: &str = "on >secret ~* &* +@all -config -info +info|server";
+
+#[tokio::test]
+async fn a_wait_refused_after_the_write_says_that_the_job_is_there() {
+    let valkey = Valkey::builder().acl_user("app", BLIND).start().unwrap();
+    let bus = Bus::connect(&valkey.url_as("app", "secret")).await.unwrap();
+    let queue = bus.queue("work").unwrap();
+    let options = asking(Durability::Fsynced).unique("k");
+    let refused = queue.enqueue_with("x", &options).await.unwrap_err();
+    let Error::NotDurable { id: Some(id), reason, written: true } = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(reason, NotDurable::NoAppendOnlyFile);
+    assert!(!refused.is_retryable() && refused.to_string().contains("ran all the same"));
+    assert_eq!(queue.browse(9).await.unwrap(), [id]);
+    // Where nothing was written, nothing is in doubt.
+    assert_eq!(queue.enqueue_with("y", &options).await.unwrap(), Enqueued::Held { by: id });
+    // A resend that asks for less is a duplicate.
+    let less = EnqueueOptions::new().id(id);
+    assert_eq!(queue.enqueue_with("x", &less).await.unwrap(), Enqueued::Duplicate(id));
+}
+
+#[tokio::test]
+async fn a_list_whose_wait_is_refused_after_the_write_is_in_doubt() {
+    let valkey = Valkey::builder().acl_user("app", BLIND).start().unwrap();
+    let bus = Bus::connect(&valkey.url_as("app", "secret")).await.unwrap();
+    let queue = bus.queue("work").unwrap();
+    let mut list = Vec::new();
+    for _ in 0..2_000 {
+        list.push(NewJob::new(bus.mint_job().await.unwrap(), "x"));
+    }
+    let error = queue.enqueue_many_with(&list, Durability::Fsynced).await.unwrap_err();
+    assert!(matches!(error.cause, Error::NotDurable { id: None, written: true, .. }), "{error:?}");
+    assert_eq!(error.known, []);
+    // What is there is what may be there: nothing of it counts as not sent.
+    let mut there = queue.browse(2_000).await.unwrap();
+    there.reverse();
+    assert_eq!(error.in_doubt, there);
+    assert!(there.len() >= 400 && error.in_doubt.len() + error.not_sent.len() == 2_000);
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_wait_is_told_so() {
+    let rules = "on >secret ~* &* +@all -waitaof";
+    let valkey =
+        Valkey::builder().append_only(Fsync::Always).acl_user("app", rules).start().unwrap();
+    let bus = Bus::connect(&valkey.url_as("app", "secret")).await.unwrap();
+    let queue = bus.queue("work").unwrap();
+    let refused = queue.enqueue_with("x", &asking(Durability::Fsynced)).await;
+    let Err(Error::NotDurable { reason: NotDurable::NoWait, written: true, .. }) = refused else {
+        panic!("{refused:?}")
+    };
 }

@@ -7,7 +7,7 @@ use emq_scripts::{Admitted, Enqueue, LaneEnqueue, Schedule, ScriptCall};
 
 use super::{EnqueueOptions, Queue};
 use crate::durability::Durability;
-use crate::error::Error;
+use crate::error::{Error, NotDurable};
 use crate::outcome::Enqueued;
 
 impl Queue {
@@ -48,7 +48,8 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::enqueue`]; [`Error::Kind`] when the id given is no job's;
-    /// [`Error::NotDurable`] when the server can't give the durability asked for.
+    /// [`Error::NotDurable`] when the server can't give the durability asked for; it says whether
+    /// the job was enqueued all the same.
     pub async fn enqueue_with(
         &self,
         payload: impl AsRef<[u8]>,
@@ -101,16 +102,22 @@ impl Queue {
             return Ok(Enqueued::of(id, admitted, true));
         }
         let (admitted, confirmed) = self.call_durably(Some(id), call, durability).await?;
-        Ok(Enqueued::of(id, admitted, confirmed))
+        match (admitted, confirmed) {
+            // Nothing was written, so there was nothing to wait for.
+            (Admitted::Held(by), _) => Ok(Enqueued::Held { by }),
+            (admitted, Ok(confirmed)) => Ok(Enqueued::of(id, admitted, confirmed)),
+            (_, Err(reason)) => Err(Error::NotDurable { id: Some(id), reason, written: true }),
+        }
     }
 
-    /// One call over the durable lane, and whether it was acknowledged as asked.
+    /// One call over the durable lane, and whether it was acknowledged as asked; or why the server
+    /// refused to wait, when the call had run.
     pub(super) async fn call_durably<C: ScriptCall>(
         &self,
         id: Option<BrandedId>,
         call: &C,
         durability: Durability,
-    ) -> Result<(C::Reply, bool), Error> {
+    ) -> Result<(C::Reply, Result<bool, NotDurable>), Error> {
         let shared = &self.bus().0;
         let cmd = shared.fenced.command(self.keys(), call);
         let within = shared.durable_within;

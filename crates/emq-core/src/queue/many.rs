@@ -126,7 +126,8 @@ impl Verdict {
 pub struct ManyError {
     /// What became of the jobs whose chunk was answered.
     pub known: Vec<Verdict>,
-    /// Jobs that were sent and not answered.
+    /// Jobs that were sent and not answered, or whose durability the server refused to promise
+    /// when it had run their chunk.
     pub in_doubt: Vec<BrandedId>,
     /// Jobs that were not sent, or whose chunk was refused whole.
     pub not_sent: Vec<BrandedId>,
@@ -253,7 +254,9 @@ impl Queue {
         let items: Vec<ManyItem<'_>> = jobs.iter().map(|job| item(job, now_ms)).collect();
         let call = EnqueueMany { items: &items, durable: durability.waits() };
         let (verdicts, confirmed) = if durability.waits() {
-            self.call_durably(None, &call, durability).await?
+            let (verdicts, confirmed) = self.call_durably(None, &call, durability).await?;
+            let refused = |reason| Error::NotDurable { id: None, reason, written: true };
+            (verdicts, confirmed.map_err(refused)?)
         } else {
             (self.call(&call).await.map_err(Error::of_queue)?, true)
         };
@@ -283,11 +286,11 @@ fn item(job: &NewJob, now_ms: u64) -> ManyItem<'_> {
 /// Whether a chunk that failed so may be at the server all the same.
 fn may_have_run(error: &Error) -> bool {
     match error {
-        Error::Disconnected { written, .. } => *written,
+        Error::Disconnected { written, .. } | Error::NotDurable { written, .. } => *written,
         // A chunk refused by its script or for want of memory wrote nothing.
         Error::OutOfMemory { .. } | Error::Overloaded { .. } | Error::Refused(_) => false,
         Error::Call(source) => source.refusal().is_none(),
-        Error::State { .. } | Error::NotDurable { .. } => false,
+        Error::State { .. } => false,
         _ => true,
     }
 }
