@@ -7,9 +7,10 @@ use emq_keys::{QueueFact, RESERVE_NODES};
 
 use crate::call::ScriptCall;
 use crate::calls::{
-    Cancel, Checkpoint, Claim, Complete, Drain, Enqueue, EnqueueMany, Extend, LaneClaim,
-    LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, NodeLease, Nudge, Promote, Purge,
-    QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry, Schedule, Turn,
+    Cancel, Checkpoint, Claim, Complete, Doctor, Drain, Enqueue, EnqueueMany, Extend, LaneClaim,
+    LaneEnqueue, LaneLimit, LanePause, LaneReassign, LaneResume, LaneWeight, NodeLease, Nudge,
+    Obliterate, Promote, Purge, QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry,
+    Schedule, Turn,
 };
 use crate::name::ScriptName;
 use crate::refusal::RefusalClass;
@@ -80,6 +81,9 @@ pub const CONTRACTS: &[Contract] = &[
     LaneWeight::CONTRACT,
     LanePause::CONTRACT,
     LaneResume::CONTRACT,
+    LaneReassign::CONTRACT,
+    Obliterate::CONTRACT,
+    Doctor::CONTRACT,
     Turn::CONTRACT,
     Nudge::CONTRACT,
     NodeLease::CONTRACT,

@@ -36,9 +36,11 @@ struct Readme;
 mod bundle;
 mod call;
 mod calls;
+mod checkup;
 mod contract;
 mod fence;
 mod fenced;
+mod finding;
 mod manifest;
 mod name;
 mod read;
@@ -49,16 +51,19 @@ pub use crate::bundle::{Bundle, BundleError};
 pub use crate::call::ScriptCall;
 pub use crate::calls::{
     AdmitOptions, Admitted, Cancel, Cancelled, Checkpoint, Claim, Claimed, Complete, Completed,
-    Drain, Enqueue, EnqueueMany, Extend, ExtendVerdict, Extended, Extension, LAST_ERROR_MAX_BYTES,
-    LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem, NodeLease,
-    NodeLeased, Nudge, Promote, Purge, QueuePause, QueueResume, Reap, Reaped, Release, Remove,
-    Removed, Requeue, Requeued, Retried, Retry, Schedule, Settle, SettleOutcome, SettleVerdict,
-    Switched, Turn, TurnJob, Turned, Verdict, When,
+    Doctor, Doctored, Drain, Enqueue, EnqueueMany, Extend, ExtendVerdict, Extended, Extension,
+    LAST_ERROR_MAX_BYTES, LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneReassign,
+    LaneReassignBacklog, LaneResume, LaneWeight, Look, ManyItem, Next, NodeLease, NodeLeased,
+    Nudge, Obliterate, Obliterated, Promote, Purge, QueuePause, QueueResume, Reap, Reaped,
+    Reassigned, Release, Remove, Removed, Requeue, Requeued, Retried, Retry, Schedule, Seat,
+    Settle, SettleOutcome, SettleVerdict, Standing, Switched, Turn, TurnJob, Turned, Verdict, When,
 };
+pub use crate::checkup::{Checkup, CheckupOptions, CheckupStep, Examined};
 pub use crate::contract::{CONTRACTS, Contract, ContractKey};
 pub use crate::fence::{
     Engine, EngineVersion, FenceError, FenceEvent, FenceFailure, WIRE_VERSION, fence_error,
 };
 pub use crate::fenced::{FenceOptions, Fenced};
+pub use crate::finding::{Diagnosis, Finding, Name, Place};
 pub use crate::name::ScriptName;
 pub use crate::refusal::{CallError, REFUSALS, RefusalClass, RefusalRow};

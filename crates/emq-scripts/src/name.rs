@@ -83,6 +83,12 @@ scripts! {
     LanePause = "lane_pause",
     /// A lane comes back into the rotation.
     LaneResume = "lane_resume",
+    /// Jobs change lanes.
+    LaneReassign = "lane_reassign",
+    /// A paused queue -> gone.
+    Obliterate = "obliterate",
+    /// A part of a queue is examined, and mended.
+    Doctor = "doctor",
     /// A worker's whole beat.
     Turn = "turn",
     /// A wake is passed on.

@@ -29,6 +29,7 @@ async fn each_script_runs_or_is_refused_whole_as_its_contract_says() {
             if cold {
                 ground.valkey.cli(&["SCRIPT", "FLUSH"]).unwrap();
             }
+            ground.ready_for(contract);
             fill(&ground.valkey);
             let reply = ground.call(contract, &keys_of(contract), &writing_args(contract)).await;
             let after = ground.now().await;

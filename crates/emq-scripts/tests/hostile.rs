@@ -95,6 +95,7 @@ fn hostile_values() -> Vec<Vec<u8>> {
 async fn the_samples_are_accepted() {
     let ground = Ground::new().await;
     for contract in CONTRACTS {
+        ground.ready_for(contract);
         let reply = try_call(&ground, contract, &keys_of(contract), &writing_args(contract)).await;
         assert!(reply.as_error().is_none(), "{}: {reply:?}", contract.script);
     }
@@ -267,6 +268,7 @@ async fn a_key_of_the_wrong_type_leaves_no_half_made_state() {
         wrong.extend((1..5).chain(11..15).map(|n| keys.job(&job(n))));
         wrong.extend([keys.lane(&lane(1)), keys.lane(&lane(2))]);
         for key in wrong {
+            ground.ready_for(contract);
             ground.valkey.cli(&["SET", &key, "of another type"]).unwrap();
             let before = ground.now().await;
             let reply = ground.call(contract, &keys_of(contract), &writing_args(contract)).await;

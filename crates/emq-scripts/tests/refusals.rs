@@ -6,12 +6,14 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bytes::Bytes;
 use emq_keys::QueueKeys;
 use emq_scripts::{
-    AdmitOptions, CONTRACTS, CallError, Cancel, Checkpoint, Claim, Complete, Drain, Enqueue,
-    EnqueueMany, Extend, Extension, LaneClaim, LaneEnqueue, ManyItem, NodeLease, Promote, Purge,
-    Reap, RefusalClass, Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle,
-    SettleOutcome, Turn, When,
+    AdmitOptions, CONTRACTS, CallError, Cancel, Checkpoint, Claim, Complete, Doctor, Drain,
+    Enqueue, EnqueueMany, Extend, Extension, LaneClaim, LaneEnqueue, LaneReassign,
+    LaneReassignBacklog, Look, ManyItem, NodeLease, Obliterate, Promote, Purge, Reap, RefusalClass,
+    Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle, SettleOutcome, Turn,
+    When,
 };
 use support::ground::Ground;
 use support::{branded, job, lane, queue};
@@ -143,6 +145,17 @@ async fn timers_and_operators(provoked: &mut Provoked) {
         provoked.refused(State, Requeue { id: job(n) }).await;
     }
     provoked.refused(State, Remove { id: job(2) }).await;
+    provoked.refused(State, LaneReassign { id: job(2), to: Some(lane(1)) }).await;
+    let backlog = |from, limit| LaneReassignBacklog { from, to: Some(lane(1)), limit };
+    provoked.refused(Arg, backlog(Some(lane(1)), 1)).await;
+    provoked.refused(Arg, backlog(None, 0)).await;
+    provoked.refused(Limit, backlog(None, 201)).await;
+    // The queue isn't paused.
+    for (class, limit) in [(Arg, 0), (State, 1), (Limit, 1001)] {
+        provoked.refused(class, Obliterate { force: true, limit }).await;
+    }
+    let many = vec![Bytes::from_static(b"key"); Look::MAX_SUBJECTS + 1];
+    provoked.refused(Limit, Doctor { look: Look::Unique(&many), repair: true }).await;
 }
 
 async fn turns(provoked: &mut Provoked) {

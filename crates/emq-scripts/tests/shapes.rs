@@ -54,6 +54,7 @@ fn check(contract: &Contract, cmd: &Cmd) {
         // Four pairs, or two items of which one has four pairs.
         Some("pairs") => assert_eq!(args.len(), contract.args.len() + 8, "{script}"),
         Some("items") => assert_eq!(args.len(), contract.args.len() + 2 * 5 + 8, "{script}"),
+        Some("subjects") => assert_eq!(args.len(), contract.args.len() + 2, "{script}"),
         // A run of each verb, of which that of completes has two items.
         Some(_) => {
             assert_eq!(args.len(), contract.args.len() + 4 * 3 + 5 + 4 * 2, "{script}");

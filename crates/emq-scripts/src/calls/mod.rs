@@ -2,9 +2,12 @@
 
 mod admit;
 mod claim;
+mod doctor;
 mod lanes;
 mod node;
+mod obliterate;
 mod operator;
+mod reassign;
 mod settle;
 mod timers;
 mod turn;
@@ -13,12 +16,15 @@ pub use self::admit::{
     AdmitOptions, Admitted, Enqueue, EnqueueMany, LaneEnqueue, ManyItem, Schedule, Verdict, When,
 };
 pub use self::claim::{Claim, Claimed, LaneClaim};
+pub use self::doctor::{Doctor, Doctored, Look, Next, Seat, Standing};
 pub use self::lanes::{LaneLimit, LanePause, LaneResume, LaneWeight};
 pub use self::node::{NodeLease, NodeLeased};
+pub use self::obliterate::{Obliterate, Obliterated};
 pub use self::operator::{
     Cancel, Cancelled, Drain, Nudge, Purge, QueuePause, QueueResume, Remove, Removed, Requeue,
     Requeued, Switched,
 };
+pub use self::reassign::{LaneReassign, LaneReassignBacklog, Reassigned};
 pub use self::settle::{
     Checkpoint, Complete, Completed, Extend, Extended, LAST_ERROR_MAX_BYTES, Release, Retried,
     Retry,

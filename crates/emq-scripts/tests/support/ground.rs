@@ -1,6 +1,6 @@
 //! A server with a job in every place, and arguments that each script accepts there.
 
-use emq_scripts::{Bundle, Contract, Fenced};
+use emq_scripts::{Bundle, Contract, Fenced, ScriptName};
 use emq_testkit::Valkey;
 use emq_wire::{Cmd, Pipeline, Reply};
 
@@ -72,6 +72,18 @@ impl Ground {
         }
     }
 
+    /// Makes the queue one that the script has to do with: only a paused one can go, and only a
+    /// fault is mended.
+    pub(crate) fn ready_for(&self, contract: &Contract) {
+        let (keys, id) = (queue("orders"), job(1));
+        match contract.script {
+            ScriptName::Obliterate => self.valkey.cli(&["HSET", keys.meta(), "paused", "1"]),
+            ScriptName::Doctor => self.valkey.cli(&["ZADD", keys.dead(), "0", id.as_str()]),
+            _ => return,
+        }
+        .unwrap();
+    }
+
     /// Calls a script by its digest.
     pub(crate) async fn call(&self, contract: &Contract, keys: &Args, args: &Args) -> Reply {
         let script = Bundle::embedded().script(contract.script).clone();
@@ -94,14 +106,17 @@ pub(crate) fn good_args(contract: &Contract) -> Args {
         "id" if contract.script.as_str().ends_with("enqueue") => bytes(job(50).as_bytes()),
         "id" if contract.script.as_str() == "schedule" => bytes(job(50).as_bytes()),
         "id" if contract.script.as_str() == "requeue" => bytes(job(4).as_bytes()),
+        "id" if contract.script.as_str() == "lane_reassign" => bytes(job(1).as_bytes()),
         "id" if contract.script.as_str() == "remove" => bytes(job(1).as_bytes()),
         "id" => bytes(job(2).as_bytes()),
         "group" => bytes(lane(2).as_bytes()),
         "payload" | "data" | "error" | "owner" => bytes("text"),
-        "ticket" | "before_id" | "node" => Vec::new(),
+        "ticket" | "before_id" | "node" | "from" => Vec::new(),
         "token" | "lease_ms" | "max_attempts" | "lost_cap" | "limit" | "weight" | "delay_ms"
         | "claim" | "promote" | "reap" => bytes("1"),
         "grace_ms" | "durable" | "scheduled" | "force_dead" | "at_ms" | "count" => bytes("0"),
+        "force" | "repair" => bytes("1"),
+        "look" => bytes("leases"),
         other => panic!("no sample for {other}"),
     };
     contract.args.iter().map(|name| value(name)).collect()
@@ -113,6 +128,10 @@ pub(crate) fn writing_args(contract: &Contract) -> Args {
     if contract.tail == Some("items") {
         args[2] = bytes("1");
         args.extend([job(50).as_str(), "p", "", "0", "0"].map(bytes));
+    }
+    if contract.tail == Some("subjects") {
+        args[1] = bytes("jobs");
+        args.extend(["", job(1).as_str()].map(bytes));
     }
     if contract.tail == Some("runs") {
         args.extend(["retry", "", "1", job(2).as_str(), "1", "1", "text", "0"].map(bytes));

@@ -3,6 +3,7 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod checkup;
 pub(crate) mod ground;
 pub(crate) mod keyspace;
 pub(crate) mod samples;

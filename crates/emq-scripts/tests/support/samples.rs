@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use emq_scripts::{
-    AdmitOptions, Cancel, Checkpoint, Claim, Complete, Drain, Enqueue, EnqueueMany, Extend,
-    Extension, LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneResume, LaneWeight, ManyItem,
-    Nudge, Promote, Purge, QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry,
-    Schedule, ScriptCall, Settle, SettleOutcome, Turn, When,
+    AdmitOptions, Cancel, Checkpoint, Claim, Complete, Doctor, Drain, Enqueue, EnqueueMany, Extend,
+    Extension, LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneReassign, LaneResume, LaneWeight,
+    Look, ManyItem, Nudge, Obliterate, Promote, Purge, QueuePause, QueueResume, Reap, Release,
+    Remove, Requeue, Retry, Schedule, ScriptCall, Seat, Settle, SettleOutcome, Turn, When,
 };
 
 use super::{job, lane};
@@ -60,6 +61,10 @@ pub(crate) fn each(visitor: &mut impl Visit) {
     visitor.visit(&LaneWeight { group, weight: 3 });
     visitor.visit(&LanePause { group });
     visitor.visit(&LaneResume { group });
+    visitor.visit(&LaneReassign { id, to: Some(lane(2)) });
+    visitor.visit(&Obliterate { force: true, limit: 10 });
+    let seats = [Seat { lane: Some(group), id: Bytes::copy_from_slice(id.as_bytes()) }];
+    visitor.visit(&Doctor { look: Look::Jobs(&seats), repair: true });
     let held = |outcome| Settle { id, token, ticket, outcome };
     let settles = [
         held(SettleOutcome::Retry { delay, error, force_dead }),
