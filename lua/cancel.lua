@@ -12,7 +12,7 @@
 -- KEYS[10] emq:{q}:unique   hash, unique key -> the id that holds it
 -- KEYS[11] emq:{q}:meta     hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- DERIVED emq:{q}:job:<id>  the job's row
 -- DERIVED emq:{q}:g:<group>:pending  its lane
 -- CLOCK   none
@@ -24,9 +24,21 @@ local base, id = ARGV[1], ARGV[2]
 if #KEYS ~= 11 or #ARGV ~= 2 then
   return redis.error_reply('EMQARG cancel takes 11 keys and 2 arguments')
 end
-local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
-if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
-  return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+local is_job = #id == 14 and find(id, '^JOB[0-9][0-9A-Za-z]+$')
+if not is_job then
+  local name, what = id, 'id'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
+  is_job = string.sub(id, 1, 3) == 'JOB'
 end
 if not is_job then
   return redis.error_reply('EMQKIND a queue admits ids of kind JOB only')

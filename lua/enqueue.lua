@@ -3,7 +3,7 @@
 -- KEYS[2] emq:{q}:wake      list, wake tokens
 -- KEYS[3] emq:{q}:unique    hash, unique key -> the id that holds it
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- ARGV[3] payload           opaque bytes
 -- ARGV[4] durable           1: a duplicate rewrites its row's state with itself; 0: it does not
 -- ARGV[5..] pairs           field and value, of kind, headers, max_attempts (1..2^31), unique
@@ -18,9 +18,21 @@ local base, id, durable = ARGV[1], ARGV[2], ARGV[4]
 if #KEYS ~= 3 or #ARGV < 4 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG enqueue takes 3 keys, 4 arguments (durable 0 or 1) and pairs')
 end
-local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
-if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
-  return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+local is_job = #id == 14 and find(id, '^JOB[0-9][0-9A-Za-z]+$')
+if not is_job then
+  local name, what = id, 'id'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
+  is_job = string.sub(id, 1, 3) == 'JOB'
 end
 local first, last, unique_key = 5, #ARGV, false
 if last >= first then

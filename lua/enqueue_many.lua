@@ -44,14 +44,40 @@ for i = 1, count do
   if not npairs then
     return redis.error_reply('EMQARG an item: id, payload, group, run_at_ms, npairs (even), pairs')
   end
-  if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
-    if #id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-      return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+  local is_job = #id == 14 and find(id, '^JOB[0-9][0-9A-Za-z]+$')
+  if not is_job then
+    local name, what = id, 'id'
+    local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+    for i = 4, wrong and 0 or 14 do
+      local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+      if digit ~= most then
+        wrong = digit > most
+        break
+      end
     end
+    if wrong then
+      return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+    end
+    is_job = string.sub(id, 1, 3) == 'JOB'
+  end
+  if not is_job then
     verdicts[i] = -1
   end
-  if group ~= '' and (#group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
-    return redis.error_reply('EMQARG group must be a branded id: 14 bytes, or empty')
+  if group ~= '' then
+    if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9][0-9A-Za-z]+$') then
+      local name, what = group, 'group'
+      local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+      for i = 4, wrong and 0 or 14 do
+        local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+        if digit ~= most then
+          wrong = digit > most
+          break
+        end
+      end
+      if wrong then
+        return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+      end
+    end
   end
   if run_at_ms ~= '0' then
     if not find(run_at_ms, '^%d+$') or tonumber(run_at_ms) > 4398046511104 then

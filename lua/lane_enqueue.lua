@@ -6,7 +6,7 @@
 -- KEYS[5] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[6] emq:{q}:unique    hash, unique key -> the id that holds it
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- ARGV[3] payload           opaque bytes
 -- ARGV[4] group             the lane's branded id
 -- ARGV[5] durable           1: a duplicate rewrites its row's state with itself; 0: it does not
@@ -23,12 +23,35 @@ local base, id, group, durable = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 if #KEYS ~= 6 or #ARGV < 5 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG lane_enqueue takes 6 keys, 5 arguments, pairs; durable 0 or 1')
 end
-local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
-if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
-  return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+local is_job = #id == 14 and find(id, '^JOB[0-9][0-9A-Za-z]+$')
+if not is_job then
+  local name, what = id, 'id'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
+  is_job = string.sub(id, 1, 3) == 'JOB'
 end
-if #group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-  return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
+if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9][0-9A-Za-z]+$') then
+  local name, what = group, 'group'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
 end
 local first, last, unique_key = 6, #ARGV, false
 if last >= first then

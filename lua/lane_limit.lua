@@ -22,8 +22,19 @@ local base, group, limit = ARGV[1], ARGV[2], ARGV[3]
 if #KEYS ~= 6 or #ARGV ~= 3 then
   return redis.error_reply('EMQARG lane_limit takes 6 keys and 3 arguments')
 end
-if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-  return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
+if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9][0-9A-Za-z]+$') then
+  local name, what = group, 'group'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
 end
 if not string.find(limit, '^%d+$') or tonumber(limit) > 2147483648 then
   return redis.error_reply('EMQARG limit must be an integer from 0 to 2^31')

@@ -18,8 +18,19 @@ local base, group = ARGV[1], ARGV[2]
 if #KEYS ~= 5 or #ARGV ~= 2 then
   return redis.error_reply('EMQARG lane_resume takes 5 keys and 2 arguments')
 end
-if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-  return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
+if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9][0-9A-Za-z]+$') then
+  local name, what = group, 'group'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
 end
 
 local lane = base .. 'g:' .. group .. ':pending'

@@ -14,8 +14,19 @@ local group, weight = ARGV[1], ARGV[2]
 if #KEYS ~= 2 or #ARGV ~= 2 then
   return redis.error_reply('EMQARG lane_weight takes 2 keys and 2 arguments')
 end
-if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-  return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
+if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9][0-9A-Za-z]+$') then
+  local name, what = group, 'group'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
 end
 if not string.find(weight, '^[1-9]%d*$') or tonumber(weight) > 2147483648 then
   return redis.error_reply('EMQARG weight must be an integer from 1 to 2^31')

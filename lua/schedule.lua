@@ -8,7 +8,7 @@
 -- KEYS[7] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[8] emq:{q}:unique    hash, unique key -> the id that holds it
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- ARGV[3] payload           opaque bytes
 -- ARGV[4] group             the lane's branded id, or empty: flat
 -- ARGV[5] at_ms             0..2^42, run-at in unix ms, or 0: not used
@@ -30,12 +30,37 @@ local at_ms, delay_ms, durable = ARGV[5], ARGV[6], ARGV[7]
 if #KEYS ~= 8 or #ARGV < 7 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG schedule takes 8 keys, 7 arguments (durable 0 or 1) and pairs')
 end
-local is_job = #id == 14 and find(id, '^JOB[0-9A-Za-z]+$')
-if not is_job and (#id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
-  return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
+local is_job = #id == 14 and find(id, '^JOB[0-9][0-9A-Za-z]+$')
+if not is_job then
+  local name, what = id, 'id'
+  local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+  for i = 4, wrong and 0 or 14 do
+    local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      wrong = digit > most
+      break
+    end
+  end
+  if wrong then
+    return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+  end
+  is_job = string.sub(id, 1, 3) == 'JOB'
 end
-if group ~= '' and (#group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
-  return redis.error_reply('EMQARG group must be a branded id: 14 bytes, or empty')
+if group ~= '' then
+  if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9][0-9A-Za-z]+$') then
+    local name, what = group, 'group'
+    local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+    for i = 4, wrong and 0 or 14 do
+      local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+      if digit ~= most then
+        wrong = digit > most
+        break
+      end
+    end
+    if wrong then
+      return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+    end
+  end
 end
 if not find(at_ms, '^%d+$') or tonumber(at_ms) > 4398046511104 then
   return redis.error_reply('EMQARG at_ms must be an integer from 0 to 2^42')

@@ -587,9 +587,9 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
   local flat_ids, flat_at, flat_taken = {}, 0, 0
   -- The ring: how long it was, how many of its lanes are read, and per lane read its group, leases
   -- out, ceiling, weight, key, the ids at its head from rank `skips`, how many of its ranks are
-  -- known, and how many ids are taken.
+  -- known, and how many ids are taken; `met` has the groups of those that were looked at.
   local size, read, groups, leases, ceilings, shares = turning, 0, {}, {}, {}, {}
-  local keys, heads, skips, known, taken = {}, {}, {}, {}, {}
+  local keys, heads, skips, known, taken, met = {}, {}, {}, {}, {}, {}
   -- The rotation: `lap` has the lanes still to come, nil while those are the ones as read; `head` is
   -- the place in it; `tail` has those that had their turn.
   local lap, head, tail, n_tail = nil, 1, {}, 0
@@ -644,10 +644,15 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
       local key = keys[j]
       out = leases[j] and tonumber(leases[j]) or 0
       ceiling = ceilings[j] and tonumber(ceilings[j]) or 0
-      share = shares[j] and tonumber(shares[j]) or 1
+      share = shares[j] and math.max(1, math.floor(tonumber(shares[j]) or 1)) or 1
       if not key then
         key = base .. 'g:' .. group .. ':pending'
         keys[j], skips[j], known[j], taken[j] = key, 0, 0, 0
+        -- A second look at the same lane would not know what the first one takes from it.
+        if met[group] then
+          heads[j], known[j] = {}, math.huge
+        end
+        met[group] = true
       end
       local gone = taken[j]
       if gone + 2 > known[j] then

@@ -12,7 +12,7 @@
 -- KEYS[10] emq:{q}:unique   hash, unique key -> the id that holds it
 -- KEYS[11] emq:{q}:meta     hash, spent (lane|k)
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- DERIVED emq:{q}:job:<id>  the job's row
 -- DERIVED emq:{q}:g:<group>:pending  its lane
 -- CLOCK   none

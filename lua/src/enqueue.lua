@@ -3,7 +3,7 @@
 -- KEYS[2] emq:{q}:wake      list, wake tokens
 -- KEYS[3] emq:{q}:unique    hash, unique key -> the id that holds it
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- ARGV[3] payload           opaque bytes
 -- ARGV[4] durable           1: a duplicate rewrites its row's state with itself; 0: it does not
 -- ARGV[5..] pairs           field and value, of kind, headers, max_attempts (1..2^31), unique

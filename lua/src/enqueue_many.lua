@@ -44,10 +44,8 @@ for i = 1, count do
   if not npairs then
     return redis.error_reply('EMQARG an item: id, payload, group, run_at_ms, npairs (even), pairs')
   end
-  if #id ~= 14 or not find(id, '^JOB[0-9A-Za-z]+$') then
-    if #id ~= 14 or not find(id, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-      return redis.error_reply('EMQARG id must be a branded id: 14 bytes')
-    end
+  -- @include job_id.lua
+  if not is_job then
     verdicts[i] = -1
   end
   -- @include group_id.lua

@@ -6,7 +6,7 @@
 -- KEYS[5] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[6] emq:{q}:unique    hash, unique key -> the id that holds it
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- ARGV[3] payload           opaque bytes
 -- ARGV[4] group             the lane's branded id
 -- ARGV[5] durable           1: a duplicate rewrites its row's state with itself; 0: it does not
@@ -24,9 +24,7 @@ if #KEYS ~= 6 or #ARGV < 5 or (durable ~= '0' and durable ~= '1') then
   return redis.error_reply('EMQARG lane_enqueue takes 6 keys, 5 arguments, pairs; durable 0 or 1')
 end
 -- @include job_id.lua
-if #group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$') then
-  return redis.error_reply('EMQARG group must be a branded id: 14 bytes')
-end
+-- @include lane_id.lua
 local first, last, unique_key = 6, #ARGV, false
 -- @include pairs.lua
 -- @include job_kind.lua

@@ -8,7 +8,7 @@
 -- KEYS[7] emq:{q}:gactive   hash, lane -> leases out
 -- KEYS[8] emq:{q}:unique    hash, unique key -> the id that holds it
 -- ARGV[1] emq:{q}:          the queue's base
--- ARGV[2] id                of kind JOB
+-- ARGV[2] id                of kind JOB, at most JOBAzL8n0Y58m7 in byte order
 -- ARGV[3] payload           opaque bytes
 -- ARGV[4] group             the lane's branded id, or empty: flat
 -- ARGV[5] at_ms             0..2^42, run-at in unix ms, or 0: not used

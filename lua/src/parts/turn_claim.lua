@@ -9,9 +9,9 @@ local claimed, looks, n_jobs, leased = 0, claim + 100, 0, {}
 local flat_ids, flat_at, flat_taken = {}, 0, 0
 -- The ring: how long it was, how many of its lanes are read, and per lane read its group, leases
 -- out, ceiling, weight, key, the ids at its head from rank `skips`, how many of its ranks are
--- known, and how many ids are taken.
+-- known, and how many ids are taken; `met` has the groups of those that were looked at.
 local size, read, groups, leases, ceilings, shares = turning, 0, {}, {}, {}, {}
-local keys, heads, skips, known, taken = {}, {}, {}, {}, {}
+local keys, heads, skips, known, taken, met = {}, {}, {}, {}, {}, {}
 -- The rotation: `lap` has the lanes still to come, nil while those are the ones as read; `head` is
 -- the place in it; `tail` has those that had their turn.
 local lap, head, tail, n_tail = nil, 1, {}, 0

@@ -1,5 +1,6 @@
 --! The ring is due: `id` is the next of the lane `group`, its `j`th, at its head; `more` whether
---! others wait behind it. A lane that isn't serviceable (a torn past) leaves instead.
+--! others wait behind it. A lane that isn't serviceable, or that was in the ring before (a torn
+--! past), leaves instead.
 if not lap and head > read and read < size then
   local last = math.min(size, read + claim - claimed) - 1
   local names = call('LRANGE', ring, read, last)
@@ -30,10 +31,15 @@ group = groups[j]
 local key = keys[j]
 out = leases[j] and tonumber(leases[j]) or 0
 ceiling = ceilings[j] and tonumber(ceilings[j]) or 0
-share = shares[j] and tonumber(shares[j]) or 1
+share = shares[j] and math.max(1, math.floor(tonumber(shares[j]) or 1)) or 1
 if not key then
   key = base .. 'g:' .. group .. ':pending'
   keys[j], skips[j], known[j], taken[j] = key, 0, 0, 0
+  -- A second look at the same lane would not know what the first one takes from it.
+  if met[group] then
+    heads[j], known[j] = {}, math.huge
+  end
+  met[group] = true
 end
 local gone = taken[j]
 if gone + 2 > known[j] then
