@@ -28,8 +28,21 @@ local base, id, from, group, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if #KEYS ~= 7 or #ARGV ~= 5 or (id ~= '' and (#id ~= 14 or from ~= '')) then
   return redis.error_reply('EMQARG lane_reassign takes 7 keys, 5 arguments; an id (14) or a backlog')
 end
-if group ~= '' and (#group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
-  return redis.error_reply('EMQARG group must be a branded id: 14 bytes, or empty')
+if group ~= '' then
+  if #group ~= 14 or not string.find(group, '^[A-Z][A-Z][A-Z][0-9][0-9A-Za-z]+$') then
+    local name, what = group, 'group'
+    local wrong = #name ~= 14 or not string.find(name, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$')
+    for i = 4, wrong and 0 or 14 do
+      local digit, most = string.byte(name, i), string.byte('...AzL8n0Y58m7', i)
+      if digit ~= most then
+        wrong = digit > most
+        break
+      end
+    end
+    if wrong then
+      return redis.error_reply('EMQARG ' .. what .. ' must be a branded id, up to AzL8n0Y58m7')
+    end
+  end
 end
 if from ~= '' and (#from ~= 14 or not find(from, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')) then
   return redis.error_reply('EMQARG from must be a branded id: 14 bytes, or empty')
