@@ -1,8 +1,10 @@
 //! What a step answers, by the model and by the server.
 
+use std::time::Duration;
+
 use emq_scripts::{
-    Admitted, CallError, Cancelled, Claimed, Completed, Extended, Reaped, RefusalClass, Removed,
-    Requeued, Retried, Switched, Verdict,
+    Admitted, CallError, Cancelled, Claimed, Completed, ExtendVerdict, Extended, Reaped,
+    RefusalClass, Removed, Requeued, Retried, SettleVerdict, Switched, TurnJob, Turned, Verdict,
 };
 
 /// An answer to be compared.
@@ -23,11 +25,29 @@ pub(crate) enum Answer {
     Removed(Removed),
     Switched(Switched),
     Nudged,
+    Turned(Beaten),
     Refused(RefusalClass),
     /// The test's own doing: nothing was asked.
     Planted,
     /// What no script may answer, in words.
     Broken(String),
+}
+
+/// What a turn answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Beaten {
+    pub(crate) verdicts: Vec<SettleVerdict>,
+    pub(crate) extensions: Vec<ExtendVerdict>,
+    pub(crate) jobs: Vec<TurnJob>,
+    pub(crate) next_ms: Option<u64>,
+}
+
+impl From<Turned> for Beaten {
+    fn from(turned: Turned) -> Beaten {
+        let Turned { verdicts, extensions, jobs, next } = turned;
+        let whole = |next: Duration| u64::try_from(next.as_millis()).unwrap_or(u64::MAX);
+        Beaten { verdicts, extensions, jobs, next_ms: next.map(whole) }
+    }
 }
 
 impl Answer {
@@ -70,6 +90,15 @@ impl Answer {
             Self::Requeued(other) => format!("{other:?}"),
             Self::Removed(other) => format!("{other:?}"),
             Self::Switched(other) => format!("{other:?}"),
+            Self::Turned(turned) => {
+                let some = |empty: bool, word| if empty { "" } else { word };
+                let (verdicts, jobs) = (&turned.verdicts, &turned.jobs);
+                let settles = some(verdicts.is_empty(), "settles ");
+                let extends = some(turned.extensions.is_empty(), "extends ");
+                let flat = some(jobs.iter().all(|job| job.group.is_some()), "flat ");
+                let lanes = some(jobs.iter().all(|job| job.group.is_none()), "lanes");
+                format!("{settles}{extends}{flat}{lanes}")
+            }
             Self::Refused(class) => class.word().to_owned(),
             Self::Released | Self::Nudged | Self::Planted => "done".to_owned(),
             Self::Broken(_) => "broken".to_owned(),

@@ -97,6 +97,13 @@ pub(crate) const MUST_BE_SEEN: &[&str] = &[
     "Schedule of none: Held",
     "Schedule of pending: Duplicate",
     "Tear of pending: done",
+    "Turn: ",
+    "Turn: extends ",
+    "Turn: flat ",
+    "Turn: flat lanes",
+    "Turn: lanes",
+    "Turn: settles ",
+    "Turn: settles extends flat lanes",
     "Tear of scheduled: done",
 ];
 
@@ -108,17 +115,21 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    /// Counts a step by its verb, the state of the one job that it names, and its answer.
-    pub(crate) fn count(&mut self, step: &Step, before: &World, answer: &Answer) {
+    /// A step's verb, and the state of the one job that it names.
+    pub(crate) fn case(step: &Step, before: &World) -> String {
         let state = match step.ids()[..] {
-            [id] => match before.rows.get(&id) {
-                Some(row) => format!(" of {}", row.state.word()),
-                None => " of none".to_owned(),
-            },
+            [id] if !matches!(step, Step::Turn(_)) => {
+                let row = before.rows.get(&id);
+                format!(" of {}", row.map_or("none", |row| row.state.word()))
+            }
             _ => String::new(),
         };
-        let line = format!("{}{state}: {}", step.verb(), answer.label());
-        *self.seen.entry(line).or_default() += 1;
+        format!("{}{state}", step.verb())
+    }
+
+    /// Counts what a case came to.
+    pub(crate) fn count(&mut self, case: &str, answer: &Answer) {
+        *self.seen.entry(format!("{case}: {}", answer.label())).or_default() += 1;
         self.steps += 1;
     }
 

@@ -159,7 +159,7 @@ impl Laws<'_> {
         }
         let paused = self.before.hash("meta").contains_key("paused");
         let passes_on = match self.step {
-            Step::Claim { .. } | Step::LaneClaim { .. } => !paused,
+            Step::Claim { .. } | Step::LaneClaim { .. } | Step::Turn(_) => !paused,
             Step::QueueResume => true,
             _ => false,
         };

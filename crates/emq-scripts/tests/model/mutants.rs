@@ -177,6 +177,37 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "if false then",
     ),
     mutant(
+        "turn moves no lease",
+        ScriptName::Turn,
+        "call('ZADD', active, unpack(held, 1, n_held))",
+        "",
+    ),
+    mutant(
+        "turn claims on a paused queue",
+        ScriptName::Turn,
+        "claim > 0 and not facts[1]",
+        "claim > 0",
+    ),
+    mutant(
+        "turn passes a wake on while the queue is paused",
+        ScriptName::Turn,
+        "tokens == 0 and not facts[1]",
+        "tokens == 0",
+    ),
+    mutant(
+        "turn gives no lease back",
+        ScriptName::Turn,
+        "leases > 0 and leases - 1 or 0",
+        "leases",
+    ),
+    mutant("turn gives the flat set every turn", ScriptName::Turn, "left = turning", "left = 0"),
+    mutant(
+        "turn takes a late complete for a stale one",
+        ScriptName::Turn,
+        "if state ~= 'active' then",
+        "if state ~= 'active' then verdict = -1 elseif false then",
+    ),
+    mutant(
         "lane_pause leaves the lane in the ring",
         ScriptName::LanePause,
         "call('LREM', ring, '1', group)",

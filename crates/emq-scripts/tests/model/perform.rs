@@ -5,16 +5,17 @@ use std::time::Duration;
 use emq_keys::QueueKeys;
 use emq_scripts::{
     AdmitOptions, CONTRACTS, CallError, Cancel, Checkpoint, Claim, Complete, ContractKey, Drain,
-    Enqueue, EnqueueMany, Extend, Fenced, LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneResume,
-    LaneWeight, ManyItem, Nudge, Promote, Purge, QueuePause, QueueResume, Reap, RefusalClass,
-    Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, When,
+    Enqueue, EnqueueMany, Extend, Extension, Fenced, LaneClaim, LaneEnqueue, LaneLimit, LanePause,
+    LaneResume, LaneWeight, ManyItem, Nudge, Promote, Purge, QueuePause, QueueResume, Reap,
+    RefusalClass, Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle,
+    SettleOutcome, Turn, When,
 };
 use emq_wire::{Cmd, Pipeline, Reply};
 
 use super::answer::Answer;
 use super::malformed::{Fault, faults};
 use super::snapshot::Snapshot;
-use super::step::{Admission, Due, Failed, Options, Step};
+use super::step::{Admission, Beat, Due, Failed, Held, Options, Outcome, Settled, Step};
 use super::world::{Moment, World};
 
 /// Where steps are performed.
@@ -92,6 +93,7 @@ impl Ground<'_> {
                 self.call(Complete { id, token, ticket }, Answer::Completed).await
             }
             Step::Retry(failed) => self.retry(failed).await,
+            Step::Turn(beat) => self.turn(beat).await,
             Step::Release(held) => {
                 let (id, token, ticket) = (held.id, held.token, held.ticket.as_deref());
                 self.call(Release { id, token, ticket }, |()| Answer::Released).await
@@ -165,6 +167,28 @@ impl Ground<'_> {
         Answer::of(reply.and_then(|reply| call.decode(reply)), Answer::Retried)
     }
 
+    async fn turn(&self, beat: &Beat) -> Answer {
+        let settles: Vec<Settle<'_>> = beat.settles.iter().map(settle).collect();
+        let extensions = beat.extensions.iter().map(|held| Extension {
+            id: held.id,
+            token: held.token,
+            ticket: held.ticket.as_deref(),
+        });
+        let extensions: Vec<Extension<'_>> = extensions.collect();
+        let call = Turn {
+            ticket: beat.ticket.as_deref(),
+            lease: ms(beat.lease_ms),
+            claim: beat.claim,
+            promote: beat.promote,
+            reap: beat.reap,
+            lost_cap: beat.lost_cap,
+            max_attempts: beat.max_attempts,
+            settles: &settles,
+            extensions: &extensions,
+        };
+        self.call(call, |turned| Answer::Turned(turned.into())).await
+    }
+
     async fn malformed(&self, fault: &Fault) -> Answer {
         match self.send(fault.script, fault.keys, &fault.args).await {
             Ok(Reply::Error(error)) => match RefusalClass::of_word(error.class()) {
@@ -202,7 +226,8 @@ impl Ground<'_> {
     async fn plant(&self, step: &Step, before: &World) -> Answer {
         let mut after = before.clone();
         let nothing = Snapshot::default();
-        after.apply(step, &Moment { from_ms: 0, to_ms: 0, after: &nothing });
+        let moment = Moment { from_ms: 0, to_ms: 0, after: &nothing, next_ms: None };
+        after.apply(step, &moment);
         let commands = self.planting(step, &after);
         let pipeline: Pipeline = commands.into_iter().collect();
         if !pipeline.is_empty() {
@@ -254,6 +279,18 @@ fn pairs(options: &Options) -> AdmitOptions<'_> {
         max_attempts: options.max_attempts,
         unique: options.unique.as_deref(),
     }
+}
+
+fn settle(settled: &Settled) -> Settle<'_> {
+    let Held { id, token, ticket } = &settled.held;
+    let outcome = match &settled.outcome {
+        Outcome::Complete => SettleOutcome::Complete,
+        Outcome::Release => SettleOutcome::Release,
+        Outcome::Retry { delay_ms, error, force_dead } => {
+            SettleOutcome::Retry { delay: ms(*delay_ms), error, force_dead: *force_dead }
+        }
+    };
+    Settle { id: *id, token: *token, ticket: ticket.as_deref(), outcome }
 }
 
 fn many_item(item: &Admission) -> ManyItem<'_> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use emq_keys::{BrandedId, QueueKeys};
-use emq_scripts::Fenced;
+use emq_scripts::{Fenced, TurnJob};
 use emq_wire::{Cmd, Pipeline};
 use tokio::sync::RwLock;
 
@@ -74,10 +74,10 @@ pub(crate) async fn random(
             continue;
         }
         history.push(step.clone());
-        let before = run.world.clone();
+        let case = Coverage::case(&step, &run.world);
         match run.take(&step).await {
             Ok(answer) => {
-                coverage.count(&step, &before, &answer);
+                coverage.count(&case, &answer);
                 generator.learn(&step, &answer);
             }
             Err(why) => {
@@ -139,7 +139,11 @@ impl Run {
         };
         let (after, now_ms) = self.read(&step.ids()).await;
 
-        let moment = Moment { from_ms: self.last_ms, to_ms: now_ms, after: &after };
+        let next_ms = match &answer {
+            Answer::Turned(turned) => turned.next_ms,
+            _ => None,
+        };
+        let moment = Moment { from_ms: self.last_ms, to_ms: now_ms, after: &after, next_ms };
         let expected = self.world.apply(step, &moment);
         if answer != expected {
             let (answer, expected) = (told(&answer), told(&expected));
@@ -181,6 +185,11 @@ fn told(answer: &Answer) -> String {
     match answer {
         Answer::Claimed(Some(job)) => {
             format!("{answer:?} payload {:?} checkpoint {:?}", job.payload, job.checkpoint)
+        }
+        Answer::Turned(turned) => {
+            let parts = |job: &TurnJob| format!("{:?} {:?}", job.payload, job.checkpoint);
+            let parts: Vec<String> = turned.jobs.iter().map(parts).collect();
+            format!("{answer:?} payloads and checkpoints {parts:?}")
         }
         other => format!("{other:?}"),
     }

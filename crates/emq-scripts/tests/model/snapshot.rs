@@ -105,7 +105,16 @@ impl Snapshot {
                 snapshot.put(name, Content::Unknown("nobody expects this key".to_owned()));
             }
         }
+        snapshot.forget_a_zero_left();
         (snapshot, now_ms)
+    }
+
+    /// `left` of 0 and none say the same: the flat set is due.
+    fn forget_a_zero_left(&mut self) {
+        if let Some(Content::Hash(mut meta)) = self.keys.remove("meta") {
+            meta.retain(|field, value| field != "left" || value != b"0");
+            self.put("meta", Content::Hash(meta));
+        }
     }
 
     /// Adds a key, unless it holds nothing.

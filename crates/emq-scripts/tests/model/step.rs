@@ -54,6 +54,34 @@ pub(crate) struct Failed {
     pub(crate) force_dead: bool,
 }
 
+/// One settle of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) held: Held,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Complete,
+    Release,
+    Retry { delay_ms: u64, error: String, force_dead: bool },
+}
+
+/// A turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Beat {
+    pub(crate) lease_ms: u64,
+    pub(crate) ticket: Option<String>,
+    pub(crate) claim: u32,
+    pub(crate) promote: u32,
+    pub(crate) reap: u32,
+    pub(crate) lost_cap: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) settles: Vec<Settled>,
+    pub(crate) extensions: Vec<Held>,
+}
+
 /// One step. It carries everything that it needs, so that any part of a sequence can be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -125,6 +153,7 @@ pub(crate) enum Step {
     LanePause(BrandedId),
     LaneResume(BrandedId),
     Nudge,
+    Turn(Beat),
 
     /// The call of this number in [`super::malformed::faults`].
     Malformed(usize),
@@ -183,6 +212,10 @@ impl Step {
             | Self::Expire { id, .. }
             | Self::MakeDue { id, .. }
             | Self::Tear(id) => vec![*id],
+            Self::Turn(beat) => {
+                let settled = beat.settles.iter().map(|settled| settled.held.id);
+                settled.chain(beat.extensions.iter().map(|held| held.id)).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Claims, and what holders say of their jobs, rightly or not.
 
 use super::{Generator, HOUR_MS, JOBS};
-use crate::model::step::{Failed, Held, Step};
+use crate::model::step::{Beat, Failed, Held, Outcome, Settled, Step};
 use crate::model::world::World;
 use crate::support::job;
 
@@ -99,7 +99,9 @@ impl Generator {
             row.attempts > 0 && row.holder.is_some() && !world.active.contains_key(id)
         });
         let lost: Vec<_> = lost.collect();
-        match self.rng.choice(lost).filter(|_| self.rng.bool()) {
+        let lonely = self.lonely(world);
+        let missed = lost.iter().copied().find(|(id, _)| lonely == Some(**id));
+        match missed.or(self.rng.choice(lost)).filter(|_| self.rng.bool()) {
             Some((id, row)) => {
                 let (id, token, ticket) = (*id, row.attempts, row.holder.clone());
                 Step::Complete(Held { id, token, ticket })
@@ -112,21 +114,28 @@ impl Generator {
         if world.active.is_empty() && self.mostly() {
             return self.claim(world);
         }
-        let error = match self.rng.u8(..10) {
+        Step::Retry(Failed {
+            held: self.held(world),
+            delay_ms: self.delay_ms(),
+            max_attempts: self.rng.u32(1..5),
+            error: self.error(),
+            force_dead: self.rng.u8(..4) == 0,
+        })
+    }
+
+    fn delay_ms(&mut self) -> u64 {
+        if self.rng.u8(..4) == 0 { 0 } else { HOUR_MS * self.rng.u64(1..4) }
+    }
+
+    fn error(&mut self) -> String {
+        match self.rng.u8(..10) {
             0 => String::new(),
             // The cut falls into a character of 2, 3 or 4 bytes, or right behind one.
             1 => {
                 "x".repeat(self.rng.usize(..4)) + &["é", "€", "𝄞"][self.rng.usize(..3)].repeat(2100)
             }
             _ => format!("error {}", self.rng.u8(..)),
-        };
-        Step::Retry(Failed {
-            held: self.held(world),
-            delay_ms: if self.rng.u8(..4) == 0 { 0 } else { HOUR_MS * self.rng.u64(1..4) },
-            max_attempts: self.rng.u32(1..5),
-            error,
-            force_dead: self.rng.u8(..8) == 0,
-        })
+        }
     }
 
     /// Often the holder of a job that was called off.
@@ -134,7 +143,7 @@ impl Generator {
         let asked =
             world.rows.iter().filter(|(id, row)| row.cancel && world.active.contains_key(id));
         let asked: Vec<_> = asked.collect();
-        match self.rng.choice(asked).filter(|_| self.rng.bool()) {
+        match self.rng.choice(asked).filter(|_| self.mostly()) {
             Some((id, row)) => Held { id: *id, token: row.attempts, ticket: row.holder.clone() },
             None => self.held(world),
         }
@@ -152,5 +161,42 @@ impl Generator {
             _ => format!("half {}", self.rng.u8(..)).into_bytes(),
         };
         Step::Checkpoint { held: self.called_off(world), lease_ms, data }
+    }
+
+    /// A worker's beat, with settles of what it holds and of what it holds no more.
+    pub(super) fn turn(&mut self, world: &World) -> Step {
+        if !self.turns {
+            return if self.rng.bool() { self.complete(world) } else { self.lane_claim(world) };
+        }
+        let count = |it: &mut Self| if it.mostly() { it.rng.usize(..4) } else { it.rng.usize(..9) };
+        let mut settles: Vec<Settled> = Vec::new();
+        for _ in 0..count(self) {
+            let again = settles.last().filter(|_| self.rng.u8(..6) == 0);
+            let held = again.map(|settled| settled.held.clone());
+            let held = held.unwrap_or_else(|| self.held(world));
+            settles.push(Settled { held, outcome: self.outcome() });
+        }
+        Step::Turn(Beat {
+            lease_ms: self.lease_ms(),
+            ticket: self.ticket(),
+            claim: [0, 1, 2, 5, 8, 200][self.rng.usize(..6)],
+            promote: if self.rng.bool() { self.limit(200) } else { 0 },
+            reap: if self.rng.bool() { self.limit(200) } else { 0 },
+            lost_cap: self.rng.u32(1..4),
+            max_attempts: self.rng.u32(1..5),
+            settles,
+            extensions: (0..self.rng.usize(..3)).map(|_| self.called_off(world)).collect(),
+        })
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        match self.rng.u8(..4) {
+            0 => Outcome::Complete,
+            1 => Outcome::Release,
+            _ => {
+                let (delay_ms, error) = (self.delay_ms(), self.error());
+                Outcome::Retry { delay_ms, error, force_dead: self.rng.u8(..8) == 0 }
+            }
+        }
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Generator {
     claims: VecDeque<Held>,
     last_settle: Option<Step>,
     tickets: u64,
+    /// Whether turns are among the steps; without them the single verbs come more often.
+    turns: bool,
 }
 
 type Make = fn(&mut Generator, &World) -> Step;
@@ -46,6 +48,7 @@ const WEIGHTS: &[(u32, Make)] = &[
     (60, |it, world| it.enqueue_many(world)),
     (110, |it, world| it.claim(world)),
     (130, |it, world| it.lane_claim(world)),
+    (250, |it, world| it.turn(world)),
     (90, |it, world| it.complete(world)),
     (130, |it, world| it.retry(world)),
     (60, |it, world| it.settle(world, Step::Release)),
@@ -55,10 +58,10 @@ const WEIGHTS: &[(u32, Make)] = &[
     (130, |it, world| it.reap(world)),
     (60, |it, world| it.make_due(world)),
     (80, |it, world| it.promote(world)),
-    (50, |it, world| Step::Cancel(it.any_job(world))),
-    (60, |it, world| it.requeue(world)),
+    (50, |it, world| it.cancel(world)),
+    (40, |it, world| it.requeue(world)),
     (25, |it, world| Step::Remove(it.any_job(world))),
-    (25, |it, world| it.purge(world)),
+    (30, |it, world| it.purge(world)),
     (10, |it, _| it.drain()),
     (8, |_, _| Step::QueuePause),
     (20, |it, world| it.queue_resume(world)),
@@ -80,6 +83,8 @@ const WAKING: &[Make] = &[
     |it, world| it.enqueue_many(world),
     |it, world| it.claim(world),
     |it, world| it.lane_claim(world),
+    |it, world| it.turn(world),
+    |it, world| it.turn(world),
     |it, world| it.complete(world),
     |it, world| it.retry(world),
     |it, world| it.settle(world, Step::Release),
@@ -92,9 +97,10 @@ const WAKING: &[Make] = &[
 ];
 
 impl Generator {
+    /// Even seeds make turns too.
     pub(crate) fn new(seed: u64) -> Generator {
-        let rng = Rng::with_seed(seed);
-        Generator { rng, claims: VecDeque::new(), last_settle: None, tickets: 0 }
+        let (rng, turns) = (Rng::with_seed(seed), seed.is_multiple_of(2));
+        Generator { rng, claims: VecDeque::new(), last_settle: None, tickets: 0, turns }
     }
 
     /// The next step.
@@ -126,16 +132,21 @@ impl Generator {
 
     /// Learns what a step came to: claims for later, and the last settle to be sent again.
     pub(crate) fn learn(&mut self, step: &Step, answer: &Answer) {
-        if let (
-            Step::Claim { ticket, .. } | Step::LaneClaim { ticket, .. },
-            Answer::Claimed(Some(claimed)),
-        ) = (step, answer)
-        {
-            let (id, token, ticket) = (claimed.id, claimed.token, ticket.clone());
-            self.claims.push_front(Held { id, token, ticket });
-            self.claims.truncate(MEMORY);
+        let claimed: Vec<(BrandedId, u64)> = match answer {
+            Answer::Claimed(claimed) => claimed.iter().map(|job| (job.id, job.token)).collect(),
+            Answer::Turned(turned) => turned.jobs.iter().map(|job| (job.id, job.token)).collect(),
+            _ => Vec::new(),
+        };
+        let ticket = match step {
+            Step::Claim { ticket, .. } | Step::LaneClaim { ticket, .. } => ticket.clone(),
+            Step::Turn(beat) => beat.ticket.clone(),
+            _ => None,
+        };
+        for (id, token) in claimed {
+            self.claims.push_front(Held { id, token, ticket: ticket.clone() });
         }
-        if matches!(step, Step::Complete(_) | Step::Retry(_) | Step::Release(_)) {
+        self.claims.truncate(MEMORY);
+        if matches!(step, Step::Complete(_) | Step::Retry(_) | Step::Release(_) | Step::Turn(_)) {
             self.last_settle = Some(step.clone());
         }
     }
@@ -178,7 +189,18 @@ impl Generator {
         }
     }
 
+    /// Often of a running job.
+    fn cancel(&mut self, world: &World) -> Step {
+        let running = self.rng.choice(world.active.keys().copied());
+        let any = self.any_job(world);
+        Step::Cancel(running.filter(|_| self.rng.u8(..3) == 0).unwrap_or(any))
+    }
+
+    /// Mostly when more lie there than a small limit takes.
     fn purge(&mut self, world: &World) -> Step {
+        if world.dead.len() < 3 && self.mostly() {
+            return self.retry(world);
+        }
         let before = if self.rng.bool() { Some(self.any_job(world)) } else { None };
         Step::Purge { before, limit: self.limit(1000) }
     }
@@ -214,8 +236,18 @@ impl Generator {
         if self.rng.u8(..4) == 0 { most } else { self.rng.u32(1..4) }
     }
 
-    /// One that is there, mostly.
+    /// A job that waits in its lane alone: the lane is empty without it.
+    fn lonely(&mut self, world: &World) -> Option<BrandedId> {
+        let lonely = world.lanes.values().filter(|lane| lane.waiting.len() == 1);
+        let lonely: Vec<BrandedId> = lonely.flat_map(|lane| lane.waiting.iter().copied()).collect();
+        self.rng.choice(lonely)
+    }
+
+    /// One that is there, mostly; often one that its lane would miss.
     fn any_job(&mut self, world: &World) -> BrandedId {
+        if let Some(id) = self.lonely(world).filter(|_| self.rng.u8(..4) == 0) {
+            return id;
+        }
         let there: Vec<BrandedId> = world.rows.keys().copied().collect();
         let any = match self.rng.u8(..50) {
             0 => branded("TEN", 1),

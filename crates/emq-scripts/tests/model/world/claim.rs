@@ -18,18 +18,7 @@ impl World {
         if self.paused {
             return Answer::Claimed(None);
         }
-        let mut claimed = None;
-        while let Some(id) = self.pending.pop_first() {
-            // An id without a row is dropped.
-            if self.rows.contains_key(&id) {
-                claimed = Some(self.lease(id, lease_ms, ticket, moment));
-                break;
-            }
-        }
-        // The flat set had its turn, which counts when the lanes have work too.
-        if claimed.is_some() && !self.ring.is_empty() {
-            self.left = Some(self.ring.len() as u64);
-        }
+        let claimed = self.serve_flat(lease_ms, ticket, moment);
         self.cascade();
         Answer::Claimed(claimed)
     }
@@ -44,18 +33,47 @@ impl World {
         if self.paused {
             return Answer::Claimed(None);
         }
-        let mut claimed = None;
+        let claimed = self.serve_lane(lease_ms, ticket, moment);
+        self.cascade();
+        Answer::Claimed(claimed)
+    }
+
+    /// The flat set gives its oldest job away. An id without a row is dropped.
+    pub(super) fn serve_flat(
+        &mut self,
+        lease_ms: u64,
+        ticket: Option<&str>,
+        moment: &Moment<'_>,
+    ) -> Option<Claimed> {
+        while let Some(id) = self.pending.pop_first() {
+            if !self.rows.contains_key(&id) {
+                continue;
+            }
+            // The flat set had its turn, which counts when the lanes have work too.
+            if !self.ring.is_empty() {
+                self.left = Some(self.ring.len() as u64);
+            }
+            return Some(self.lease(id, lease_ms, ticket, moment));
+        }
+        None
+    }
+
+    /// The ring turns one step. An id without a row is dropped.
+    pub(super) fn serve_lane(
+        &mut self,
+        lease_ms: u64,
+        ticket: Option<&str>,
+        moment: &Moment<'_>,
+    ) -> Option<Claimed> {
         while let Some(group) = self.ring.front().copied() {
-            let Some(id) = self.lanes[&group].waiting.first().copied() else { break };
+            let id = *self.lanes[&group].waiting.first()?;
             if self.rows.contains_key(&id) {
                 self.turn_ring(group, id);
-                claimed = Some(self.lease(id, lease_ms, ticket, moment));
-                break;
+                return Some(self.lease(id, lease_ms, ticket, moment));
             }
             self.change_lane(group, |lane| lane.drop_waiting(id));
         }
-        self.cascade();
-        Answer::Claimed(claimed)
+        None
     }
 
     /// The lane at the head gives a job away: it stays there while its weight lasts, goes to the

@@ -76,7 +76,8 @@ impl World {
         let owned = self.unique.iter().map(|(key, id)| (key.clone(), name(id)));
         snapshot.put("unique", hash(owned));
         let paused = self.paused.then(|| "1".to_owned());
-        let left = self.left.map(|left| left.to_string());
+        // None and 0 say the same: the flat set is due.
+        let left = self.left.filter(|left| *left > 0).map(|left| left.to_string());
         let spent = self.spent.map(|(group, share)| format!("{group}|{share}"));
         let meta = [("paused", paused), ("left", left), ("spent", spent)];
         let meta = meta.into_iter().filter_map(|(fact, value)| Some((fact.to_owned(), value?)));

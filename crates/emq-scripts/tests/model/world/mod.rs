@@ -10,6 +10,7 @@ mod lanes;
 mod operator;
 mod settle;
 mod timers;
+mod turn;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -105,6 +106,8 @@ pub(crate) struct Moment<'a> {
     /// And after it.
     pub(crate) to_ms: u64,
     pub(crate) after: &'a Snapshot,
+    /// How long a turn's answer says that nothing happens by itself.
+    pub(crate) next_ms: Option<u64>,
 }
 
 impl Moment<'_> {
@@ -160,6 +163,7 @@ impl World {
             Step::LanePause(group) => self.lane_park(*group, true),
             Step::LaneResume(group) => self.lane_park(*group, false),
             Step::Nudge => self.nudge(),
+            Step::Turn(beat) => self.turn(beat, moment),
             Step::Malformed(fault) => Answer::Refused(malformed::faults()[*fault].class.clone()),
             planted => self.plant(planted),
         }
