@@ -38,7 +38,7 @@ pub struct BlockingLane {
 }
 
 /// What the lane and those who may end its call share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Parking {
     /// The server's number for the lane's socket.
     client_id: AtomicI64,
@@ -69,12 +69,6 @@ impl BlockingLane {
         handshake: Arc<dyn Handshake>,
     ) -> Result<Self, WireError> {
         config.validate()?;
-        let parking = Arc::new(Parking {
-            client_id: AtomicI64::new(-1),
-            serial: watch::Sender::new(0),
-            wanted: AtomicBool::new(false),
-            abandoned: watch::Sender::new(0),
-        });
         let mut lane = Self {
             config,
             handshake,
@@ -82,7 +76,7 @@ impl BlockingLane {
             been_ready: false,
             failures: 0,
             refused: None,
-            parking,
+            parking: Arc::default(),
         };
         lane.link = Some(lane.dial().await?);
         Ok(lane)
@@ -301,4 +295,37 @@ fn lost() -> WireError {
 
 fn unexpected(found: &str) -> WireError {
     WireError::Unexpected { step: "BLPOP", found: found.chars().take(200).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Who sees that a call is over and then wishes for an end wishes for that of the next one.
+    #[test]
+    fn a_wish_made_after_the_end_of_a_call_is_kept() {
+        const ROUNDS: usize = 1000;
+        let parking = Arc::new(Parking::default());
+        let wishes = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    while *parking.serial.borrow() < 2 * round as u64 {
+                        std::hint::spin_loop();
+                    }
+                    parking.wanted.swap(true, Ordering::SeqCst);
+                    wishes.store(round, Ordering::SeqCst);
+                }
+            });
+            for round in 1..=ROUNDS {
+                drop(Parked::on(&parking));
+                while wishes.load(Ordering::SeqCst) < round {
+                    std::thread::yield_now();
+                }
+                assert!(parking.take_wish(), "the wish of round {round} is gone");
+            }
+        });
+    }
 }

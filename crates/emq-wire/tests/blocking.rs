@@ -121,7 +121,9 @@ async fn a_parked_call_is_woken_and_one_not_yet_made_ends_at_once() -> Test {
 async fn no_wake_is_lost_between_two_calls() -> Test {
     let valkey = Valkey::start()?;
     let shared = Connection::connect(config(&valkey)).await?;
-    let mut lane = BlockingLane::connect(config(&valkey)).await?;
+    // A lost wake would be noticed before its park ends.
+    let long = PATIENCE * 2;
+    let mut lane = BlockingLane::connect(config(&valkey).heartbeat(long, long)).await?;
     let waker = lane.unblocker(&shared);
     let rounds = Arc::new(AtomicU64::new(0));
     let (ended, mut ends) = tokio::sync::watch::channel(0_u64);
@@ -131,7 +133,7 @@ async fn no_wake_is_lost_between_two_calls() -> Test {
         async move {
             while !stop.load(Ordering::SeqCst) {
                 // Every other call ends by itself, as near to a wake as can be.
-                let bound = if rounds.load(Ordering::SeqCst) % 2 == 0 { PATIENCE } else { MOMENT };
+                let bound = if rounds.load(Ordering::SeqCst) % 2 == 0 { long } else { MOMENT };
                 lane.blpop("l", bound).await.unwrap();
                 rounds.fetch_add(1, Ordering::SeqCst);
                 ended.send_modify(|n| *n += 1);
