@@ -75,7 +75,11 @@ pub enum Error {
     },
 
     /// The job or the queue is not in the state that the verb needs.
-    #[error("the verb doesn't fit the state of the job; read it with `get` and choose another")]
+    #[error("{}", if id.is_some() {
+        "the verb doesn't fit the state of the job; read it with `get` and choose another"
+    } else {
+        "the verb doesn't fit the state of the queue; bring it into the one that the cause names"
+    })]
     State {
         /// The job, where the verb names one.
         id: Option<BrandedId>,

@@ -5,7 +5,7 @@
 //! * [`Lane`] is a part of a queue that is owed its turn, a tenant's for instance.
 //! * [`Worker`] works a queue: it claims under leases, runs handlers, keeps their leases and
 //!   settles what they answer. [`Queue::claim`] and its [`Lease`] do the same by hand.
-//! * [`Morgue`] holds dead letters.
+//! * [`Morgue`] holds dead letters; [`Doctor`] examines a queue that runs, and mends it.
 //! * Every outcome is an enum and every failure an [`Error`] that says what to do next.
 //!
 //! ```
@@ -46,6 +46,7 @@ struct Readme;
 
 mod backoff;
 mod bus;
+mod doctor;
 mod durability;
 mod error;
 mod lane;
@@ -60,11 +61,12 @@ mod worker;
 // The public interface is:
 pub use crate::backoff::Backoff;
 pub use crate::bus::{Bus, BusBuilder, BusEvent, MintingError};
+pub use crate::doctor::{Doctor, DoctorReport};
 pub use crate::durability::Durability;
 pub use crate::error::{Error, NotDurable};
 pub use crate::lane::{Lane, LaneStatus, Lanes, TypedLane};
 pub use crate::lease::{Hold, Lease};
-pub use crate::morgue::Morgue;
+pub use crate::morgue::{Morgue, RequeuedAll};
 pub use crate::outcome::{DrainScope, Enqueued};
 pub use crate::payload::{Codec, CodecError, Json, PAYLOAD_CAP_DEFAULT, Raw};
 pub use crate::queue::{
@@ -77,5 +79,7 @@ pub use crate::worker::{
 };
 // What the verbs answer, as the scripts say it.
 pub use emq_scripts::{
-    Cancelled, Completed, Extended, Reaped, Removed, Requeued, Retried, Switched,
+    Cancelled, Completed, Extended, Reaped, Reassigned, Removed, Requeued, Retried, Switched,
 };
+// What the doctor finds, as the scripts say it.
+pub use emq_scripts::{Diagnosis, Examined, Finding, Name, Place};

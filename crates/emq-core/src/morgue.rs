@@ -3,20 +3,32 @@
 use std::time::SystemTime;
 
 use emq_keys::{BrandedId, EPOCH_MS, MAX_UNIX_MS, Namespace};
-use emq_scripts::{Purge, Requeue, Requeued};
-use emq_wire::Cmd;
+use emq_scripts::{CallError, Purge, Requeue, Requeued};
+use emq_wire::{Cmd, Reply};
 
 use crate::error::Error;
-use crate::queue::{JobRecord, Queue};
+use crate::queue::{JobRecord, Queue, ids, misread};
 
 /// How many jobs one call of a purge deletes.
 const STEP: u32 = 1_000;
+/// How many dead letters are requeued in one round trip, each by a call of its own.
+const REQUEUE_STEP: usize = 200;
 
 /// The dead letters of a queue: jobs that failed or were lost up to their cap. They stay until an
 /// operator requeues, removes or purges them.
 #[derive(Clone, Debug)]
 pub struct Morgue {
     queue: Queue,
+}
+
+/// What [`Morgue::requeue_all`] came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequeuedAll {
+    /// Jobs that wait again.
+    pub requeued: u64,
+    /// Jobs that had left the morgue when their turn came.
+    pub gone: u64,
 }
 
 impl Morgue {
@@ -48,6 +60,58 @@ impl Morgue {
     /// [`Error::State`] when the job isn't dead; see [`Error`].
     pub async fn requeue(&self, id: BrandedId) -> Result<Requeued, Error> {
         self.queue.call(&Requeue { id }).await.map_err(|error| Error::of_job(id, error))
+    }
+
+    /// Gives all dead letters another life, as [`Morgue::requeue`] does, two hundred a round trip
+    /// and the oldest first. Each is requeued once: one that dies again meanwhile stays dead, and
+    /// so does one that is younger than those at the start.
+    ///
+    /// # Errors
+    /// See [`Error`]; what was requeued until then stays so, and the call can be made again.
+    pub async fn requeue_all(&self) -> Result<RequeuedAll, Error> {
+        self.requeue_all_with(|_| {}).await
+    }
+
+    /// As [`Morgue::requeue_all`], and says after each round trip what was done so far.
+    ///
+    /// # Errors
+    /// As [`Morgue::requeue_all`].
+    pub async fn requeue_all_with(
+        &self,
+        mut progress: impl FnMut(RequeuedAll),
+    ) -> Result<RequeuedAll, Error> {
+        let mut done = RequeuedAll::default();
+        let newest = self.queue.newest(self.queue.keys().dead(), 1).await?;
+        let Some(last) = newest.first() else { return Ok(done) };
+        let last = format!("[{last}");
+        let mut from = "-".to_owned();
+        loop {
+            let cmd = Cmd::new("ZRANGE").arg(self.queue.keys().dead()).arg(&from).arg(&last);
+            let cmd = cmd.arg("BYLEX").arg("LIMIT").int(0).int(REQUEUE_STEP as i64);
+            let reply = self.queue.read(cmd).await?;
+            let Reply::Array(page) = &reply else { return Err(misread("ZRANGE", &reply)) };
+            let step: Vec<Requeue> = ids(&reply).map(|id| Requeue { id }).collect();
+            let Some(last) = step.last() else { return Ok(done) };
+            from = format!("({}", last.id);
+            for (call, outcome) in step.iter().zip(self.requeue_step(&step).await?) {
+                match outcome.map_err(|error| Error::of_job(call.id, error)) {
+                    Ok(Requeued::Done) => done.requeued += 1,
+                    Ok(Requeued::NoRow) | Err(Error::State { .. }) => done.gone += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+            progress(done);
+            if page.len() < REQUEUE_STEP {
+                return Ok(done);
+            }
+        }
+    }
+
+    async fn requeue_step(
+        &self,
+        step: &[Requeue],
+    ) -> Result<Vec<Result<Requeued, CallError>>, Error> {
+        self.queue.call_all(step).await.map_err(Error::of_queue)
     }
 
     /// Deletes all dead letters, a thousand at a time. Answers how many.

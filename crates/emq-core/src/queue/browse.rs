@@ -186,7 +186,7 @@ impl Queue {
 }
 
 /// The members that are ids; nothing else is ever in these sets.
-fn ids(reply: &Reply) -> impl Iterator<Item = BrandedId> + '_ {
+pub(crate) fn ids(reply: &Reply) -> impl Iterator<Item = BrandedId> + '_ {
     let members = reply.as_array().unwrap_or_default().iter();
     members.filter_map(|member| BrandedId::parse(member.as_bytes()?).ok())
 }

@@ -17,7 +17,7 @@ use emq_keys::{BrandedId, QueueKeys, QueueName};
 use emq_scripts::{CallError, ScriptCall};
 
 pub use self::browse::Counts;
-pub(crate) use self::browse::{count, misread};
+pub(crate) use self::browse::{count, ids, misread};
 pub use self::many::{ManyError, NewJob, Verdict};
 pub use self::options::EnqueueOptions;
 pub(crate) use self::options::unix_ms;
@@ -25,6 +25,7 @@ pub use self::record::{JobRecord, JobState};
 pub use self::settle::Failure;
 pub use self::typed::TypedQueue;
 use crate::bus::Bus;
+use crate::doctor::Doctor;
 use crate::lane::{Lane, Lanes};
 use crate::morgue::Morgue;
 
@@ -83,6 +84,11 @@ impl Queue {
     /// own.
     pub fn lanes(&self) -> Lanes {
         Lanes::new(self.clone())
+    }
+
+    /// Who examines it and mends what is out of order.
+    pub fn doctor(&self) -> Doctor {
+        Doctor::new(self.clone())
     }
 
     /// Its dead letters.

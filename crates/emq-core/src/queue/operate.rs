@@ -2,16 +2,18 @@
 
 use emq_keys::BrandedId;
 use emq_scripts::{
-    Cancel, Cancelled, Drain, Nudge, Promote, QueuePause, QueueResume, Reap, Reaped, Remove,
-    Removed, Switched,
+    Cancel, Cancelled, Drain, LaneReassign, LaneReassignBacklog, Nudge, Obliterate, Promote,
+    QueuePause, QueueResume, Reap, Reaped, Reassigned, Remove, Removed, Switched,
 };
 
 use super::Queue;
 use crate::error::Error;
 use crate::outcome::DrainScope;
 
-/// How many jobs one call of a drain or a purge deletes.
-pub(crate) const STEP: u32 = 1_000;
+/// How many jobs one call of a drain or an obliteration deletes.
+const STEP: u32 = 1_000;
+/// How many jobs one call moves to another lane.
+const MOVE_STEP: u32 = 200;
 
 impl Queue {
     /// Moves due jobs to where they wait, at most `limit` (1..=200). Answers how many.
@@ -78,6 +80,74 @@ impl Queue {
             deleted += step;
             if step < u64::from(STEP) {
                 return Ok(deleted);
+            }
+        }
+    }
+
+    /// Moves a job to a lane, or to the flat set with `None`. One that is scheduled or dead enters
+    /// its new place when it is due or requeued.
+    ///
+    /// # Errors
+    /// [`Error::State`] for a leased one: its lease counts for the lane that it was claimed from;
+    /// see [`Error`].
+    pub async fn reassign(
+        &self,
+        id: BrandedId,
+        to: Option<BrandedId>,
+    ) -> Result<Reassigned, Error> {
+        self.call(&LaneReassign { id, to }).await.map_err(|error| Error::of_job(id, error))
+    }
+
+    /// Moves what waits in a lane, or in the flat set, to another of them, two hundred jobs at a
+    /// time and the oldest first, until a step finds fewer. What is in flight, scheduled or dead
+    /// stays. Answers how many left.
+    ///
+    /// # Errors
+    /// See [`Error`]; what was moved until then stays moved. From a lane to itself is refused.
+    pub async fn reassign_backlog(
+        &self,
+        from: Option<BrandedId>,
+        to: Option<BrandedId>,
+    ) -> Result<u64, Error> {
+        let mut moved = 0;
+        loop {
+            let step = self.call(&LaneReassignBacklog { from, to, limit: MOVE_STEP }).await;
+            let step = step.map_err(Error::of_queue)?;
+            moved += step;
+            if step < u64::from(MOVE_STEP) {
+                return Ok(moved);
+            }
+        }
+    }
+
+    /// Takes a paused queue down, its jobs, lanes and settings, a thousand jobs at a time. Answers
+    /// how many jobs went. What producers admit meanwhile goes too, until the last key goes; what
+    /// they admit after that is the start of a new queue, which isn't paused.
+    ///
+    /// # Errors
+    /// [`Error::State`] when the queue isn't paused, or when jobs are in flight (see
+    /// [`Queue::obliterate_in_flight`]); see [`Error`]. What went until then is gone.
+    pub async fn obliterate(&self) -> Result<u64, Error> {
+        self.obliterate_steps(false).await
+    }
+
+    /// Takes a paused queue down as [`Queue::obliterate`] does, and the jobs in flight with it:
+    /// their holders learn of it when they next extend or settle.
+    ///
+    /// # Errors
+    /// [`Error::State`] when the queue isn't paused; see [`Error`]. What went until then is gone.
+    pub async fn obliterate_in_flight(&self) -> Result<u64, Error> {
+        self.obliterate_steps(true).await
+    }
+
+    async fn obliterate_steps(&self, force: bool) -> Result<u64, Error> {
+        let mut removed = 0;
+        loop {
+            let step = self.call(&Obliterate { force, limit: STEP }).await;
+            let step = step.map_err(Error::of_queue)?;
+            removed += step.removed;
+            if !step.left {
+                return Ok(removed);
             }
         }
     }

@@ -3,11 +3,12 @@
 
 pub(crate) mod crew;
 pub(crate) mod proxy;
+pub(crate) mod raw;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use emq_core::{Bus, BusBuilder, Enqueued, Phase, Queue, Worker};
+use emq_core::{Bus, BusBuilder, Enqueued, Error, Phase, Queue, Worker};
 use emq_keys::BrandedId;
 use emq_testkit::Valkey;
 
@@ -54,10 +55,21 @@ pub(crate) fn fresh_name() -> String {
 
 /// Enqueues a new job.
 pub(crate) async fn admit(queue: &Queue, payload: impl AsRef<[u8]>) -> BrandedId {
-    match queue.enqueue(payload).await.unwrap() {
+    admitted(queue.enqueue(payload).await)
+}
+
+/// The id of a job that must be new.
+pub(crate) fn admitted(outcome: Result<Enqueued, Error>) -> BrandedId {
+    match outcome.unwrap() {
         Enqueued::Admitted(id) => id,
         other => panic!("{other:?}"),
     }
+}
+
+/// Lets the doctor say that nothing is out of order.
+pub(crate) async fn healthy(queue: &Queue) {
+    let report = queue.doctor().examine().await.unwrap();
+    assert!(report.is_healthy(), "{report:#?}");
 }
 
 /// Waits for a future that must come to an end.
