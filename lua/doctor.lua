@@ -82,7 +82,16 @@ local function rouse()
 end
 
 local function is_lane(group)
-  return #group == 14 and find(group, '^[A-Z][A-Z][A-Z][0-9A-Za-z]+$')
+  if #group ~= 14 or not find(group, '^[A-Z][A-Z][A-Z][0-9A][0-9A-Za-z]+$') then
+    return false
+  end
+  for i = 4, 14 do
+    local digit, most = string.byte(group, i), string.byte('...AzL8n0Y58m7', i)
+    if digit ~= most then
+      return digit < most
+    end
+  end
+  return true
 end
 
 local function lane_at(group)
