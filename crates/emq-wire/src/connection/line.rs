@@ -9,8 +9,10 @@ use super::request::{Slot, SlotKind};
 use crate::codec::Reply;
 use crate::error::WireError;
 
-/// Replies are handed out at the latest when this many are ready.
-const BATCH: usize = 64;
+/// Callers are answered in waves of a quarter of those who wait, at the least of this many. While
+/// the server works for three quarters, the callers of the fourth make their next calls: one write
+/// for all of them would leave server and client waiting for each other in turn.
+const WAVE_LEAST: usize = 16;
 
 pub(crate) struct Line {
     slots: VecDeque<Slot>,
@@ -27,7 +29,7 @@ enum Answer {
 
 impl Line {
     pub(crate) fn new() -> Self {
-        Self { slots: VecDeque::new(), ready: Vec::with_capacity(BATCH), routed: 0 }
+        Self { slots: VecDeque::new(), ready: Vec::with_capacity(WAVE_LEAST), routed: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -39,7 +41,7 @@ impl Line {
     }
 
     /// Finds a reply's place: the first slot in line.
-    pub(crate) fn route(&mut self, reply: Reply, core: &Core) -> Result<(), WireError> {
+    pub(crate) fn route(&mut self, reply: Reply) -> Result<(), WireError> {
         let unasked =
             || WireError::Unexpected { step: "nothing", found: "a reply nobody asked for".into() };
         let slot = self.slots.front_mut().ok_or_else(unasked)?;
@@ -60,10 +62,12 @@ impl Line {
             }
         }
         self.routed += 1;
-        if self.ready.len() >= BATCH {
-            self.hand_out(core);
-        }
         Ok(())
+    }
+
+    /// Whether enough callers are ready to be answered before more replies are looked at.
+    pub(crate) fn is_wave(&self) -> bool {
+        self.ready.len() >= WAVE_LEAST && self.ready.len() * 3 >= self.slots.len()
     }
 
     /// Answers the callers whose replies are complete. Their room is given back first: one who

@@ -53,6 +53,8 @@ pub(crate) struct Serving {
     written: u64,
     /// Whether the loop already gave way for the bytes now in `out`.
     yielded: bool,
+    /// Whether replies that were read wait for the next wave.
+    unrouted: bool,
     phase: Phase,
     last_read: Instant,
     probing: bool,
@@ -82,6 +84,7 @@ impl Serving {
             queued: 0,
             written: 0,
             yielded: false,
+            unrouted: false,
             phase: Phase::Serving,
             last_read: Instant::now(),
             probing: false,
@@ -92,7 +95,7 @@ impl Serving {
     /// Serves until the owner closes or the peer is lost.
     pub(crate) async fn run(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> Ended {
         // What came behind the last reply of the ladder answers nobody.
-        if let Err(error) = self.route_all() {
+        if let Err(error) = self.route_wave() {
             return Ended::Lost(error);
         }
         poll_fn(|cx| self.poll(cx, requests)).await
@@ -139,6 +142,13 @@ impl Serving {
                     _ => Ended::Lost(error),
                 });
             }
+            if self.unrouted {
+                // The callers just answered may add to the next write, which comes before the
+                // next wave.
+                self.yielded = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if !wrote && !read {
                 return Poll::Pending;
             }
@@ -181,6 +191,10 @@ impl Serving {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<bool, WireError> {
+        if self.unrouted {
+            self.route_wave()?;
+            return Ok(true);
+        }
         // Replies that callers still hold share the buffer; it is replaced when it is nearly full,
         // not at every read.
         if self.read.capacity() - self.read.len() < READ_LEAST_BYTES {
@@ -197,18 +211,20 @@ impl Serving {
             // The bound of the answer is over: the next probe is a heartbeat away.
             self.alarm.as_mut().reset(after(self.last_read, self.core.config.heartbeat));
         }
-        self.route_all()?;
+        self.route_wave()?;
         Ok(true)
     }
 
-    /// Decodes what was read and answers the callers, also those before a frame that is no frame.
-    fn route_all(&mut self) -> Result<(), WireError> {
+    /// Decodes what was read, a wave at a time, and answers its callers, also those before a frame
+    /// that is no frame.
+    fn route_wave(&mut self) -> Result<(), WireError> {
         let outcome = self.route_each();
         self.line.hand_out(&self.core);
         outcome
     }
 
     fn route_each(&mut self) -> Result<(), WireError> {
+        self.unrouted = false;
         while let Some(reply) = self.decoder.decode(&mut self.read)? {
             if let Reply::Push(_) = reply {
                 self.core.push(reply);
@@ -219,7 +235,11 @@ impl Serving {
             {
                 self.phase = Phase::Leaving;
             }
-            self.line.route(reply, &self.core)?;
+            self.line.route(reply)?;
+            if self.line.is_wave() {
+                self.unrouted = !self.read.is_empty();
+                return Ok(());
+            }
         }
         Ok(())
     }
