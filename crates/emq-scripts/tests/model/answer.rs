@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use emq_scripts::{
     Admitted, CallError, Cancelled, Claimed, Completed, ExtendVerdict, Extended, Reaped,
-    RefusalClass, Removed, Requeued, Retried, SettleVerdict, Switched, TurnJob, Turned, Verdict,
+    Reassigned, RefusalClass, Removed, Requeued, Retried, SettleVerdict, Switched, TurnJob, Turned,
+    Verdict,
 };
 
 /// An answer to be compared.
@@ -24,6 +25,7 @@ pub(crate) enum Answer {
     Requeued(Requeued),
     Removed(Removed),
     Switched(Switched),
+    Reassigned(Reassigned),
     Nudged,
     Turned(Beaten),
     Refused(RefusalClass),
@@ -90,6 +92,7 @@ impl Answer {
             Self::Requeued(other) => format!("{other:?}"),
             Self::Removed(other) => format!("{other:?}"),
             Self::Switched(other) => format!("{other:?}"),
+            Self::Reassigned(other) => format!("{other:?}"),
             Self::Turned(turned) => {
                 let some = |empty: bool, word| if empty { "" } else { word };
                 let (verdicts, jobs) = (&turned.verdicts, &turned.jobs);

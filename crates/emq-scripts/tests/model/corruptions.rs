@@ -4,8 +4,8 @@ use super::snapshot::{Content, Snapshot};
 use super::step::Step;
 use crate::support::{job, lane};
 
-/// What is broken, what the law says then, and the hand that breaks it: it gets the same sound queue
-/// as before and after a step, which it names.
+/// What is broken, what the law says then, and the hand that breaks it: it gets the same sound
+/// queue as before and after a step, which it names.
 type Corruption = (&'static str, &'static str, fn(&mut Snapshot, &mut Snapshot) -> Step);
 
 /// Over a queue in which job 0 is leased, 1 pending and unique, 2 leased and 3 pending in lane 0,

@@ -6,9 +6,9 @@ use emq_keys::QueueKeys;
 use emq_scripts::{
     AdmitOptions, CONTRACTS, CallError, Cancel, Checkpoint, Claim, Complete, ContractKey, Drain,
     Enqueue, EnqueueMany, Extend, Extension, Fenced, LaneClaim, LaneEnqueue, LaneLimit, LanePause,
-    LaneResume, LaneWeight, ManyItem, Nudge, Promote, Purge, QueuePause, QueueResume, Reap,
-    RefusalClass, Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle,
-    SettleOutcome, Turn, When,
+    LaneReassign, LaneReassignBacklog, LaneResume, LaneWeight, ManyItem, Nudge, Promote, Purge,
+    QueuePause, QueueResume, Reap, RefusalClass, Release, Remove, Requeue, Retry, Schedule,
+    ScriptCall, ScriptName, Settle, SettleOutcome, Turn, When,
 };
 use emq_wire::{Cmd, Pipeline, Reply};
 
@@ -134,6 +134,13 @@ impl Ground<'_> {
             }
             Step::LaneResume(group) => {
                 self.call(LaneResume { group: *group }, Answer::Switched).await
+            }
+            Step::Reassign { id, to } => {
+                self.call(LaneReassign { id: *id, to: *to }, Answer::Reassigned).await
+            }
+            Step::ReassignBacklog { from, to, limit } => {
+                let call = LaneReassignBacklog { from: *from, to: *to, limit: *limit };
+                self.call(call, Answer::Count).await
             }
             Step::Nudge => self.call(Nudge, |()| Answer::Nudged).await,
             other => unreachable!("{other:?} is no call"),

@@ -152,6 +152,15 @@ pub(crate) enum Step {
     },
     LanePause(BrandedId),
     LaneResume(BrandedId),
+    Reassign {
+        id: BrandedId,
+        to: Option<BrandedId>,
+    },
+    ReassignBacklog {
+        from: Option<BrandedId>,
+        to: Option<BrandedId>,
+        limit: u32,
+    },
     Nudge,
     Turn(Beat),
 
@@ -209,6 +218,7 @@ impl Step {
             Self::Cancel(id)
             | Self::Requeue(id)
             | Self::Remove(id)
+            | Self::Reassign { id, .. }
             | Self::Expire { id, .. }
             | Self::MakeDue { id, .. }
             | Self::Tear(id) => vec![*id],

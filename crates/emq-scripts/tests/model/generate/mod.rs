@@ -61,7 +61,7 @@ const WEIGHTS: &[(u32, Make)] = &[
     (50, |it, world| it.cancel(world)),
     (40, |it, world| it.requeue(world)),
     (25, |it, world| Step::Remove(it.any_job(world))),
-    (30, |it, world| it.purge(world)),
+    (50, |it, world| it.purge(world)),
     (10, |it, _| it.drain()),
     (8, |_, _| Step::QueuePause),
     (20, |it, world| it.queue_resume(world)),
@@ -73,6 +73,7 @@ const WEIGHTS: &[(u32, Make)] = &[
     (20, |it, _| Step::LaneWeight { group: it.lane(), weight: it.rng.u32(1..4) }),
     (20, |it, world| it.lane_pause(world)),
     (30, |it, _| Step::LaneResume(it.lane())),
+    (35, |it, world| it.reassign(world)),
 ];
 
 /// The steps that may have to push a token.
@@ -93,6 +94,7 @@ const WAKING: &[Make] = &[
     |it, world| it.requeue(world),
     |it, world| it.lane_limit(world),
     |it, _| Step::LaneResume(it.lane()),
+    |it, world| it.reassign(world),
     |_, _| Step::QueueResume,
 ];
 
@@ -198,11 +200,11 @@ impl Generator {
 
     /// Mostly when more lie there than a small limit takes.
     fn purge(&mut self, world: &World) -> Step {
-        if world.dead.len() < 3 && self.mostly() {
+        if world.dead.len() < 2 && self.mostly() {
             return self.retry(world);
         }
         let before = if self.rng.bool() { Some(self.any_job(world)) } else { None };
-        Step::Purge { before, limit: self.limit(1000) }
+        Step::Purge { before, limit: if self.mostly() { 1 } else { self.limit(1000) } }
     }
 
     fn drain(&mut self) -> Step {
@@ -229,6 +231,16 @@ impl Generator {
         let served = self.rng.choice(world.ring.iter().copied());
         let lane = self.lane();
         Step::LanePause(served.filter(|_| self.rng.bool()).unwrap_or(lane))
+    }
+
+    /// A job, or a backlog.
+    fn reassign(&mut self, world: &World) -> Step {
+        let to = if self.mostly() { Some(self.lane()) } else { None };
+        if self.rng.bool() {
+            return Step::Reassign { id: self.any_job(world), to };
+        }
+        let from = if self.mostly() { Some(self.lane()) } else { None };
+        Step::ReassignBacklog { from, to, limit: self.limit(200) }
     }
 
     /// Small, or the most that is allowed.

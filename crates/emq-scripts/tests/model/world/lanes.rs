@@ -1,9 +1,9 @@
 //! Lanes and the ring, and what an operator does to them.
 
 use emq_keys::BrandedId;
-use emq_scripts::Switched;
+use emq_scripts::{Reassigned, RefusalClass, Switched};
 
-use super::{Lane, World};
+use super::{Lane, State, World};
 use crate::model::answer::Answer;
 
 impl World {
@@ -55,6 +55,64 @@ impl World {
         lane.weight = weight;
         self.void_share(group);
         Answer::Switched(Switched::Changed)
+    }
+
+    /// `lane_reassign`: a job moves to a lane or to the flat set; one that isn't pending when it
+    /// waits again. A leased one stays: its lease counts for its lane.
+    pub(super) fn reassign(&mut self, id: BrandedId, to: Option<BrandedId>) -> Answer {
+        let Some(row) = self.rows.get(&id) else { return Answer::Reassigned(Reassigned::NoRow) };
+        if row.group == to {
+            return Answer::Reassigned(Reassigned::Already);
+        }
+        match row.state {
+            State::Active => return Answer::Refused(RefusalClass::State),
+            State::Pending => {
+                let woken = self.move_waiting(id, to);
+                self.made_runnable(woken.into());
+            }
+            State::Scheduled | State::Dead => {
+                self.rows.entry(id).and_modify(|row| row.group = to);
+            }
+        }
+        Answer::Reassigned(Reassigned::Moved)
+    }
+
+    /// The same for the oldest of a backlog. An id without a row is dropped.
+    pub(super) fn reassign_backlog(
+        &mut self,
+        from: Option<BrandedId>,
+        to: Option<BrandedId>,
+        limit: u32,
+    ) -> Answer {
+        if from == to {
+            return Answer::Refused(RefusalClass::Arg);
+        }
+        let waiting = match from {
+            Some(group) => &self.lanes.entry(group).or_default().waiting,
+            None => &self.pending,
+        };
+        let ids: Vec<BrandedId> = waiting.iter().take(limit as usize).copied().collect();
+        let mut woken = 0;
+        for id in &ids {
+            if self.rows.contains_key(id) {
+                woken += usize::from(self.move_waiting(*id, to));
+            } else if let Some(group) = from {
+                self.change_lane(group, |lane| lane.drop_waiting(*id));
+            } else {
+                self.pending.remove(id);
+            }
+        }
+        self.made_runnable(woken);
+        Answer::Count(ids.len() as u64)
+    }
+
+    /// Answers whether the job is runnable now and wasn't before.
+    fn move_waiting(&mut self, id: BrandedId, to: Option<BrandedId>) -> bool {
+        let row = self.rows[&id].clone();
+        let was_runnable = row.group.is_none_or(|group| self.lanes[&group].is_serviceable());
+        self.leave(id, &row);
+        self.rows.entry(id).and_modify(|row| row.group = to);
+        self.wait(id, false) && !was_runnable
     }
 
     /// An interrupted share is void when its lane rotates, leaves, or changes weight.

@@ -1,7 +1,8 @@
 //! The model: what bundle.md and machine.md say a queue is and what each verb does to it.
 //!
 //! It is written from the specification, as plainly as it can be, and shares nothing with the
-//! scripts: serviceability is computed before and after each change of a lane, and the rest follows.
+//! scripts: serviceability is computed before and after each change of a lane, and the rest
+//! follows.
 
 mod admit;
 mod claim;
@@ -162,6 +163,8 @@ impl World {
             Step::LaneWeight { group, weight } => self.lane_weight(*group, *weight),
             Step::LanePause(group) => self.lane_park(*group, true),
             Step::LaneResume(group) => self.lane_park(*group, false),
+            Step::Reassign { id, to } => self.reassign(*id, *to),
+            Step::ReassignBacklog { from, to, limit } => self.reassign_backlog(*from, *to, *limit),
             Step::Nudge => self.nudge(),
             Step::Turn(beat) => self.turn(beat, moment),
             Step::Malformed(fault) => Answer::Refused(malformed::faults()[*fault].class.clone()),
