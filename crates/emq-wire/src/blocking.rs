@@ -283,9 +283,11 @@ impl Parked {
 
 impl Drop for Parked {
     fn drop(&mut self) {
-        // In this order: a wish that comes between is for the next call and stays.
-        self.parking.wanted.store(false, Ordering::SeqCst);
-        self.parking.serial.send_modify(|serial| *serial += 1);
+        self.parking.serial.send_modify(|serial| {
+            // While nobody can see the end yet: a wish made after it is for the next call.
+            self.parking.wanted.store(false, Ordering::SeqCst);
+            *serial += 1;
+        });
     }
 }
 
