@@ -1,8 +1,8 @@
 //! Random sequences of verbs against a model written from the specification: several holders,
 //! stale and repeated tokens and tickets, expired leases, late settles, re-created ids, unique
 //! keys, lanes with ceilings, weights and pauses, turns of many items, torn rows, malformed calls,
-//! a cold script cache. After each step reply, rows, sets, scores, ring, counts and tokens are compared, and the laws of the
-//! keyspace are checked.
+//! a cold script cache. After each step reply, rows, sets, scores, ring, counts and tokens are
+//! compared, and the laws of the keyspace are checked.
 //!
 //! A failure prints its seed and a short sequence that fails as well. `EMQ_MODEL_SEED` runs one
 //! seed again, `EMQ_MODEL_STEPS` says how many steps each seed takes.
