@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use emq_core::{Backoff, Bus, Job, JobError, Totals, Worker};
 
+use emq_keys::BrandedId;
+
 use super::Args;
 use super::input::Fill;
 use super::ledger::Ledger;
@@ -70,15 +72,14 @@ impl Floor {
         self.workers.iter().find_map(|(worker, _)| worker.error()).map(Into::into)
     }
 
-    /// Stops the rest; answers what all of them did together, and how many jobs were recovered.
-    pub(super) async fn close(self, grace: Duration) -> (Vec<Totals>, u64) {
+    /// Stops the rest; answers what each of them did, the killed ones first.
+    pub(super) async fn close(self, grace: Duration) -> Vec<Totals> {
         let mut totals = self.gone;
         for (worker, bus) in self.workers {
             totals.push(worker.stop(grace).await.totals);
             bus.close().await;
         }
-        let recovered = totals.iter().map(|t| t.returned).sum();
-        (totals, recovered)
+        totals
     }
 }
 
@@ -87,14 +88,43 @@ async fn fill(job: Job<Fill>, ledger: &Ledger, opened: Instant) -> Result<(), Jo
     let started = Instant::now();
     let waited = started.duration_since(opened);
     let before = ledger.deliver(job.id());
+    let in_hand = InHand { ledger, job: job.id() };
+    let outcome = work(&job, before).await;
+    in_hand.put_down();
+    outcome?;
+    ledger.absorb(job.id(), &job.payload);
+    let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+    ledger.record(micros(waited), micros(started.elapsed()));
+    Ok(())
+}
+
+/// The fill itself, with its faults: the same job fails in the same way in each run.
+async fn work(job: &Job<Fill>, before: u64) -> Result<(), JobError> {
     match job.id().hash32() % 200 {
         0 => return Err(JobError::new("limit check: the portfolio may not hold this order")),
         1 if before == 0 => panic!("the pricing library gave up"),
         2..=9 if before == 0 => return Err(JobError::new("venue timed out; try again")),
         other => tokio::time::sleep(Duration::from_micros(1_000 + u64::from(other) * 15)).await,
     }
-    ledger.absorb(job.id(), &job.payload);
-    let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
-    ledger.record(micros(waited), micros(started.elapsed()));
     Ok(())
+}
+
+/// A job in a handler's hand: dropped with the handler, it is an orphan.
+struct InHand<'a> {
+    ledger: &'a Ledger,
+    job: BrandedId,
+}
+
+impl InHand<'_> {
+    fn put_down(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.ledger.orphan(self.job);
+        }
+    }
 }

@@ -18,6 +18,9 @@ struct Books {
     absorbed: HashSet<BrandedId>,
     declined: usize,
     seen: HashMap<BrandedId, u64>,
+    /// Jobs whose handler was dropped with its worker and that have not come back.
+    orphans: HashSet<BrandedId>,
+    recovered: usize,
     waits: Option<Histogram<u64>>,
     runs: Option<Histogram<u64>>,
 }
@@ -37,9 +40,22 @@ impl Ledger {
     /// Notes a delivery; answers how many there were of this job before.
     pub(super) fn deliver(&self, job: BrandedId) -> u64 {
         let mut books = self.books();
+        if books.orphans.remove(&job) {
+            books.recovered += 1;
+        }
         let count = books.seen.entry(job).or_default();
         *count += 1;
         *count - 1
+    }
+
+    /// Notes that a job's handler was dropped before it ended.
+    pub(super) fn orphan(&self, job: BrandedId) {
+        self.books().orphans.insert(job);
+    }
+
+    /// Orphans that were delivered again.
+    pub(super) fn recovered(&self) -> usize {
+        self.books().recovered
     }
 
     /// Applies a fill once per job's name.

@@ -56,7 +56,6 @@ pub(super) struct Report {
     pub(super) duplicates: usize,
     pub(super) admitted: usize,
     pub(super) totals: Vec<Totals>,
-    pub(super) recovered: u64,
     pub(super) restarts: u32,
     pub(super) work_took: Duration,
     pub(super) account: Account,
@@ -86,7 +85,8 @@ impl Report {
         for (error, count) in &self.account.errors {
             row("", *count as u64, error.clone());
         }
-        row("recovered", self.recovered, "taken back when their holder's lease ended".into());
+        let recovered = ledger.recovered() as u64;
+        row("recovered", recovered, "their worker was killed: back when its lease ended".into());
         row(
             "repeated",
             ledger.declined() as u64,

@@ -4,6 +4,7 @@ mod connector;
 mod ground;
 mod jobs;
 mod keyspace;
+mod lanes;
 mod machine;
 mod surface;
 mod throughput;
@@ -78,6 +79,12 @@ const RUNGS: &[Rung] = &[
         chapter: "the state machine in Lua",
         file: "bcs_rung_3_3_check.out",
         gates: machine::GATES,
+    },
+    Rung {
+        number: "3.4",
+        chapter: "fair lanes",
+        file: "bcs_rung_3_4_check.out",
+        gates: lanes::GATES,
     },
 ];
 
