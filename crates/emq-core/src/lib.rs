@@ -74,8 +74,8 @@ pub use crate::queue::{
     Verdict,
 };
 pub use crate::worker::{
-    CancelReason, Handler, Job, JobError, NoHandler, Phase, StopReport, Totals, WorkQueue, Worker,
-    WorkerBuilder, WorkerStatus,
+    CancelReason, Handled, Handler, Job, JobError, NoHandler, Phase, Rates, StopReport, Totals,
+    WorkQueue, Worker, WorkerBuilder, WorkerStatus,
 };
 // What the verbs answer, as the scripts say it.
 pub use emq_scripts::{

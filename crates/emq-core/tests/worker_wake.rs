@@ -229,8 +229,9 @@ async fn a_lease_that_was_lost_before_is_reaped_at_its_end() {
     assert_eq!((started.id, started.token), (id, 2));
     let late = lost.complete().await;
     assert!(matches!(late, Err(Error::Stale { .. })), "{late:?}");
+    assert_eq!(queue.get(id).await.unwrap().unwrap().lost, 1);
     crew.let_end(1);
-    until("the count", async || worker.totals().returned == 1).await;
+    until("the end", async || worker.totals().done == 1).await;
 }
 
 /// How many wake tokens stand.
@@ -243,13 +244,36 @@ async fn a_worker_that_is_woken_while_it_is_full_passes_the_wake_on() {
     let valkey = Valkey::start().unwrap();
     let (_bus, queue) = bus_on(&valkey).await;
     let crew = Crew::closed();
-    let worker = parking(&queue, 1, &crew);
+    let worker = parking(&queue, 2, &crew);
     phase(&worker, Phase::Parked).await;
-    // Its own alarm finds the job; the token of the promotion ends its park when it is full.
-    let id = queue.enqueue_in("x", Duration::from_millis(100)).await.unwrap().id();
-    assert_eq!(crew.next().await.id, id);
-    until("the token", async || tokens(&valkey, &queue) == "1").await;
+    admit(&queue, "0").await;
+    crew.next().await;
+    // Work that no token tells of: the queue is resumed behind everybody's back.
+    queue.pause().await.unwrap();
+    for n in 1..=4 {
+        admit(&queue, n.to_string()).await;
+    }
+    until("a park", async || is_parked(&valkey) && tokens(&valkey, &queue) == "0").await;
+    valkey.cli(&["HDEL", queue.keys().meta(), "paused"]).unwrap();
+    let before = worker.totals();
+    // The turn that settles this one fills the worker, which is parked still, and leaves work.
     crew.let_end(1);
+    crew.next().await;
+    crew.next().await;
+    until("the token", async || tokens(&valkey, &queue) == "1").await;
+    let after = worker.totals();
+    assert_eq!((after.wakes - before.wakes, after.parks - before.parks), (1, 0));
+    // It stands for somebody else.
+    let other = parking(&queue, 2, &crew);
+    crew.next().await;
+    crew.next().await;
+    crew.let_end(4);
+    drop(other);
+}
+
+/// Whether a client is parked.
+fn is_parked(valkey: &Valkey) -> bool {
+    valkey.cli(&["INFO", "clients"]).unwrap().contains("blocked_clients:1")
 }
 
 #[tokio::test]

@@ -1,75 +1,116 @@
-//! One attempt of one job, from its claim to its settlement.
+//! One attempt of one job: its handler's task, and what shall become of the job by its end.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use emq_scripts::Claimed;
-use tokio::task::JoinError;
-use tokio::time::Instant;
+use bytes::Bytes;
+use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use super::handler::Fate;
-use super::inside::{Inside, Trouble};
-use super::job::{Cancel, CancelReason, Context};
+use super::inside::Inside;
+use super::job::{CancelReason, Context};
+use super::note::{Key, Note, Notes};
+use super::route::{Trouble, Work, Working};
 use super::settle::Verdict;
-use super::slots::Place;
-use super::supervise::{Ended, Handling, supervise};
 use crate::backoff::{Backoff, DELAY_MAX};
-use crate::lease::Hold;
 
-/// A job that was just claimed.
-pub(super) struct Taken {
-    pub(super) claimed: Claimed,
-    pub(super) ticket: Arc<str>,
-    /// The moment before its claim was sent, from which its lease counts here.
-    pub(super) sent: Instant,
+/// How a handler ended.
+pub(super) enum Ended {
+    Finished(Result<(), Trouble>),
+    Panicked(String),
+    /// It was dropped at an await.
+    Dropped,
 }
 
-/// Works a job and settles it.
-pub(super) async fn attempt(inside: Arc<Inside>, taken: Taken, slot: Place, berth: Place) {
-    let Taken { claimed, ticket, sent } = taken;
-    let hold = Hold { id: claimed.id, token: claimed.token, ticket: Some(ticket) };
-    let queue = inside.queue.clone();
-    let span = tracing::info_span!("job", queue = %queue.name(), id = %hold.id, token = hold.token);
-    let context = Arc::new(Context {
-        queue,
-        hold,
-        checkpoint: claimed.checkpoint,
-        cancel: Cancel::default(),
-        stopping: inside.stopping.clone(),
-    });
-    let working = inside.work.begin(claimed.payload, Arc::clone(&context));
-    // The slot goes with the handler: it is free when the handler is gone, however it goes.
-    let working = async move {
-        let _slot = slot;
-        working.await
-    };
-    let handling = Handling::start(working.instrument(span.clone()));
-    let settled = async {
-        let ended = supervise(&inside, &context, handling, sent).await;
-        let verdict = judge(&inside, &context, ended);
-        tracing::debug!(?verdict, "handled");
-        inside.settle(&context.hold, verdict).await;
-    };
-    settled.instrument(span).await;
-    drop(berth);
-    inside.count_in_flight();
+/// A handler's task. It is dropped, at its next await, with this value.
+pub(super) struct Handling(JoinHandle<()>);
+
+impl Handling {
+    /// Runs a job's handler in a task of its own, which says when it is over.
+    pub(super) fn start(work: &dyn Work, payload: Bytes, context: Arc<Context>) -> Handling {
+        let hold = &context.hold;
+        let span = tracing::info_span!(
+            "job",
+            queue = %context.queue.name(),
+            kind = context.kind.as_deref().map(String::from_utf8_lossy).as_deref(),
+            id = %hold.id,
+            token = hold.token,
+            lane = context.lane.map(tracing::field::display),
+        );
+        let report = Report { notes: context.notes.clone(), key: context.key, ended: None };
+        let working = Caught(work.begin(payload, context));
+        let handling = async move {
+            let mut report = report;
+            // The handler is gone, with all that it owned, before the report is.
+            let ended = working.await;
+            report.ended = Some(ended);
+        };
+        Handling(tokio::spawn(handling.instrument(span)))
+    }
+
+    /// Drops the handler at its next await.
+    pub(super) fn abort(&self) {
+        self.0.abort();
+    }
 }
 
-/// Hands back a job that was claimed while the worker was told to stop.
-pub(super) async fn hand_back(inside: Arc<Inside>, taken: Taken, berth: Place) {
-    let Taken { claimed, ticket, .. } = taken;
-    let hold = Hold { id: claimed.id, token: claimed.token, ticket: Some(ticket) };
-    inside.settle(&hold, Verdict::Release).await;
-    drop(berth);
-    inside.count_in_flight();
+impl Drop for Handling {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Tells the loop of a handler's end, however it ends.
+struct Report {
+    notes: Notes,
+    key: Key,
+    ended: Option<Ended>,
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let ended = self.ended.take().unwrap_or_else(|| match std::thread::panicking() {
+            true => Ended::Panicked("while it was dropped".to_owned()),
+            false => Ended::Dropped,
+        });
+        // Nobody listens when the worker is gone.
+        let _ = self.notes.send(Note::Ended(self.key, ended));
+    }
+}
+
+/// A handler whose panic is its own.
+struct Caught(Working);
+
+impl Future for Caught {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ended> {
+        let working = self.0.as_mut();
+        match catch_unwind(AssertUnwindSafe(|| working.poll(cx))) {
+            Ok(Poll::Ready(outcome)) => Poll::Ready(Ended::Finished(outcome)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => Poll::Ready(Ended::Panicked(panic_words(&*panic))),
+        }
+    }
+}
+
+fn panic_words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without words").to_owned()
 }
 
 /// What shall become of a job whose handler ended so.
-fn judge(inside: &Inside, context: &Context, ended: Ended) -> Verdict {
-    use CancelReason::{Asked, Stale, Stopping, Timeout};
+pub(super) fn judge(inside: &Inside, context: &Context, ended: Ended) -> Verdict {
+    use CancelReason::{Asked, Deadline, Stale, Stopping, Timeout};
+    if let Some(Stale | Deadline) = context.cancel.reason() {
+        inside.tally.lost.one();
+    }
     let again = |error| Verdict::Retry { error, delay: backoff(inside, context.hold.token) };
     match (ended, context.cancel.reason()) {
         (Ended::Finished(Ok(())), _) => Verdict::Done,
@@ -110,21 +151,4 @@ fn backoff(inside: &Inside, attempt: u64) -> Duration {
         tracing::error!("the custom backoff panicked; the default one is used");
         Backoff::default().delay(attempt)
     })
-}
-
-/// How a handler's task ended.
-pub(super) fn ended_of(joined: Result<Result<(), Trouble>, JoinError>) -> Ended {
-    match joined {
-        Ok(outcome) => Ended::Finished(outcome),
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => Ended::Panicked(panic_words(&*panic)),
-            Err(_) => Ended::Dropped,
-        },
-    }
-}
-
-fn panic_words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without words").to_owned()
 }

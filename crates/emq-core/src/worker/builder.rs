@@ -7,10 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::handler::Handler;
+use super::route::Routes;
 use super::{Worker, inside};
 use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::payload::{Codec, Raw};
+use crate::payload::{Codec, Json, Raw};
 use crate::queue::{Failure, Queue, TypedQueue};
 
 const LEASE_MAX: Duration = Duration::from_millis(1 << 40);
@@ -74,6 +75,7 @@ pub(super) struct Settings {
     pub(super) lost_cap: u32,
     pub(super) timeout: Option<Duration>,
     pub(super) cancel_grace: Duration,
+    pub(super) aside: Duration,
 }
 
 impl Settings {
@@ -98,17 +100,21 @@ impl Settings {
     }
 }
 
-/// No handler was given yet: [`WorkerBuilder::handler`] gives one.
+/// No handler was given yet: [`WorkerBuilder::handler`] and [`WorkerBuilder::route`] give one.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHandler;
 
+/// A handler was given, so that the worker can start.
+#[derive(Clone, Copy, Debug)]
+pub struct Handled;
+
 /// The settings of a [`Worker`], made by [`Worker::builder`].
 #[must_use]
-pub struct WorkerBuilder<T, C, H = NoHandler> {
+pub struct WorkerBuilder<T, C, S = NoHandler> {
     queue: TypedQueue<T, C>,
     settings: Settings,
-    handler: H,
-    item: PhantomData<fn(T)>,
+    routes: Routes,
+    state: PhantomData<fn(T) -> S>,
 }
 
 impl<T: Send + 'static, C: Codec<T>> WorkerBuilder<T, C> {
@@ -122,12 +128,13 @@ impl<T: Send + 'static, C: Codec<T>> WorkerBuilder<T, C> {
             lost_cap: 10,
             timeout: None,
             cancel_grace: Duration::from_secs(1),
+            aside: Duration::from_secs(5),
         };
-        Self { queue, settings, handler: NoHandler, item: PhantomData }
+        Self { queue, settings, routes: Routes::default(), state: PhantomData }
     }
 }
 
-impl<T: Send + 'static, C: Codec<T>, H> WorkerBuilder<T, C, H> {
+impl<T: Send + 'static, C: Codec<T>, S> WorkerBuilder<T, C, S> {
     /// How many handlers run at once (10 unless said).
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = handlers;
@@ -149,7 +156,8 @@ impl<T: Send + 'static, C: Codec<T>, H> WorkerBuilder<T, C, H> {
         self
     }
 
-    /// How long a failed job waits for its next attempt.
+    /// How long a failed job waits for its next attempt, by the number of the attempt that failed:
+    /// its token, so that attempts that were lost or handed back lengthen the delay too.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.settings.backoff = backoff;
         self
@@ -183,28 +191,93 @@ impl<T: Send + 'static, C: Codec<T>, H> WorkerBuilder<T, C, H> {
         self
     }
 
-    /// What works the jobs.
-    pub fn handler<H2: Handler<T>>(self, handler: H2) -> WorkerBuilder<T, C, H2> {
-        let Self { queue, settings, item, .. } = self;
-        WorkerBuilder { queue, settings, handler, item }
+    /// How long a job of a kind that no handler here knows is held aside before it is handed back
+    /// (5 s unless said); see [`WorkerBuilder::route`].
+    pub fn hold_aside(mut self, unknown: Duration) -> Self {
+        self.settings.aside = unknown;
+        self
+    }
+
+    /// What works the jobs that no [`WorkerBuilder::route`] is for: all of them without routes.
+    pub fn handler<H: Handler<T>>(mut self, handler: H) -> WorkerBuilder<T, C, Handled> {
+        self.routes.set_rest::<T, C, H>(handler);
+        self.handled()
+    }
+
+    /// What works the jobs of a kind, whose payloads are JSON of a type of their own.
+    ///
+    /// ```no_run
+    /// # use emq_core::{EnqueueOptions, Error, Job, Queue, Worker};
+    /// # async fn example(queue: Queue) -> Result<(), Error> {
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Email { to: String }
+    /// let worker = Worker::builder(&queue)
+    ///     .route("email", |job: Job<Email>| async move {
+    ///         println!("to {}", job.payload.to);
+    ///         Ok(())
+    ///     })
+    ///     .route("sms", |job: Job<(u64, String)>| async move {
+    ///         println!("to {}: {}", job.payload.0, job.payload.1);
+    ///         Ok(())
+    ///     })
+    ///     .start()?;
+    /// let email = queue.typed();
+    /// let options = EnqueueOptions::new().kind("email");
+    /// let _ = email.enqueue_with(&Email { to: "a@b.c".to_owned() }, &options).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A job without a kind, or of a kind without a route, goes to [`WorkerBuilder::handler`].
+    /// Where there is none, this worker doesn't know the job, though a newer one may. It warns,
+    /// holds the job aside for a while ([`WorkerBuilder::hold_aside`]) under its lease, and then
+    /// hands it back, so that it neither counts as a failure nor ends in the morgue. Jobs held
+    /// aside take no handler's slot, but never more than twice the concurrency are held in all:
+    /// a worker that gets little but unknown kinds slows down.
+    pub fn route<A, H>(self, kind: impl Into<String>, handler: H) -> WorkerBuilder<T, C, Handled>
+    where
+        A: Send + 'static,
+        Json: Codec<A>,
+        H: Handler<A>,
+    {
+        self.route_with::<A, Json, H>(kind, handler)
+    }
+
+    /// What works the jobs of a kind, whose payloads are in a codec of their own; see
+    /// [`WorkerBuilder::route`].
+    pub fn route_with<A, D, H>(
+        mut self,
+        kind: impl Into<String>,
+        handler: H,
+    ) -> WorkerBuilder<T, C, Handled>
+    where
+        A: Send + 'static,
+        D: Codec<A>,
+        H: Handler<A>,
+    {
+        self.routes.add::<A, D, H>(kind.into(), handler);
+        self.handled()
+    }
+
+    fn handled(self) -> WorkerBuilder<T, C, Handled> {
+        let Self { queue, settings, routes, .. } = self;
+        WorkerBuilder { queue, settings, routes, state: PhantomData }
     }
 }
 
-impl<T: Send + 'static, C: Codec<T>, H: Handler<T>> WorkerBuilder<T, C, H> {
+impl<T: Send + 'static, C: Codec<T>> WorkerBuilder<T, C, Handled> {
     /// Starts the worker in the background. The server need not be in reach. Must be called
     /// inside a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Setting`] for a setting out of range.
     pub fn start(self) -> Result<Worker, Error> {
-        let Self { queue, mut settings, handler, .. } = self;
+        let Self { queue, mut settings, routes, .. } = self;
         settings.check()?;
         settings.beat = settings.beat.min(settings.lease / 2).max(Duration::from_millis(1));
-        Ok(inside::start(&queue, settings, handler))
+        Ok(inside::start(queue.queue().clone(), settings, routes))
     }
 }
 
-impl<T, C, H> fmt::Debug for WorkerBuilder<T, C, H> {
+impl<T, C, S> fmt::Debug for WorkerBuilder<T, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerBuilder")
             .field("queue", &self.queue)

@@ -1,34 +1,31 @@
 //! What the parts of a worker share, and how they are started.
 
-use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use bytes::Bytes;
+use emq_wire::ConnectionState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::{Fate, Handler, JobError, with_causes};
-use super::job::{Context, Job};
+use super::pace::Pace;
 use super::park::Parker;
 use super::rounds::Rounds;
-use super::slots::Slots;
+use super::route::Routes;
 use super::status::{Phase, Tally, WorkerStatus};
 use super::stop::Running;
 use super::{Settings, Worker};
 use crate::error::Error;
-use crate::payload::Codec;
-use crate::queue::{Queue, TypedQueue};
+use crate::queue::Queue;
 use crate::ticket::Tickets;
 
 /// What the loop, the attempts and the handle of one worker share.
 pub(super) struct Inside {
     pub(super) queue: Queue,
     pub(super) settings: Settings,
-    pub(super) work: Box<dyn Work>,
+    pub(super) routes: Routes,
     pub(super) tickets: Tickets,
-    pub(super) slots: Slots,
     pub(super) tally: Tally,
+    pub(super) pace: Pace,
     pub(super) status: watch::Sender<WorkerStatus>,
     pub(super) failure: OnceLock<Error>,
     /// The worker stops: nothing more is claimed.
@@ -39,79 +36,45 @@ pub(super) struct Inside {
     pub(super) ended: CancellationToken,
 }
 
-/// How a handler failed, unless it panicked or was dropped. The words of its error are taken in
-/// its own task, since they may panic too.
-pub(super) enum Trouble {
-    Failed { fate: Fate, words: String },
-    Undecodable { words: String },
-}
-
-impl From<JobError> for Trouble {
-    fn from(error: JobError) -> Trouble {
-        Trouble::Failed { fate: error.fate, words: error.words() }
-    }
-}
-
-pub(super) type Working = Pin<Box<dyn Future<Output = Result<(), Trouble>> + Send>>;
-
-/// A handler with its codec, without their types.
-pub(super) trait Work: Send + Sync {
-    fn begin(&self, payload: Bytes, context: Arc<Context>) -> Working;
-}
-
-struct Typed<T, C, H> {
-    handler: Arc<H>,
-    payload: PhantomData<fn() -> (T, C)>,
-}
-
-impl<T: Send + 'static, C: Codec<T>, H: Handler<T>> Work for Typed<T, C, H> {
-    fn begin(&self, payload: Bytes, context: Arc<Context>) -> Working {
-        let handler = Arc::clone(&self.handler);
-        // Decoding runs in here too: a codec that panics is the job's failure, not the worker's.
-        Box::pin(async move {
-            let value = C::decode(&payload)
-                .map_err(|error| Trouble::Undecodable { words: with_causes(&error) })?;
-            drop(payload);
-            Ok(handler.run(Job::new(value, context)).await?)
-        })
-    }
-}
-
 impl Inside {
     /// Says what the worker does, to those who watch.
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: Phase, in_flight: usize) {
         self.status.send_if_modified(|status| {
             if status.phase != phase {
                 tracing::debug!(queue = %self.queue.name(), ?phase, "worker");
             }
-            let next = WorkerStatus { phase, in_flight: self.slots.held() };
+            let next = WorkerStatus { phase, in_flight };
             std::mem::replace(status, next) != next
         });
     }
 
     /// Says how many jobs are held, to those who watch.
-    pub(super) fn count_in_flight(&self) {
+    pub(super) fn tell_in_flight(&self, in_flight: usize) {
         self.status.send_if_modified(|status| {
-            let next = WorkerStatus { in_flight: self.slots.held(), ..*status };
+            let next = WorkerStatus { in_flight, ..*status };
             std::mem::replace(status, next) != next
         });
     }
+
+    /// Waits for some part of `pause` at random, then for the connection to be in service.
+    pub(super) async fn pause_until_ready(&self, pause: Duration) {
+        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        let mut state = self.queue.bus().state();
+        let settled = |state: &ConnectionState| {
+            state.is_terminal() || matches!(state, ConnectionState::Ready)
+        };
+        // An error means that the connection is over, which the next call says better.
+        let _ = state.wait_for(settled).await;
+    }
 }
 
-pub(super) fn start<T, C, H>(queue: &TypedQueue<T, C>, settings: Settings, handler: H) -> Worker
-where
-    T: Send + 'static,
-    C: Codec<T>,
-    H: Handler<T>,
-{
-    let queue = queue.queue().clone();
-    let work = Typed::<T, C, H> { handler: Arc::new(handler), payload: PhantomData };
+pub(super) fn start(queue: Queue, settings: Settings, routes: Routes) -> Worker {
     let status = WorkerStatus { phase: Phase::Starting, in_flight: 0 };
     let inside = Arc::new(Inside {
-        slots: Slots::new(settings.concurrency),
         tickets: Tickets::fresh(),
-        work: Box::new(work),
+        routes,
         tally: Tally::default(),
+        pace: Pace::default(),
         status: watch::Sender::new(status),
         failure: OnceLock::new(),
         stopping: CancellationToken::new(),

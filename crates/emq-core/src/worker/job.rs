@@ -8,6 +8,7 @@ use emq_keys::BrandedId;
 use emq_scripts::Extended;
 use tokio_util::sync::CancellationToken;
 
+use super::note::{Key, Note, Notes};
 use crate::error::Error;
 use crate::lease::Hold;
 use crate::queue::Queue;
@@ -32,9 +33,23 @@ pub enum CancelReason {
 pub(super) struct Context {
     pub(super) queue: Queue,
     pub(super) hold: Hold,
+    pub(super) lane: Option<BrandedId>,
+    pub(super) kind: Option<Bytes>,
     pub(super) checkpoint: Option<Bytes>,
     pub(super) cancel: Cancel,
     pub(super) stopping: CancellationToken,
+    /// How the worker's loop is told, and by which key it knows the job.
+    pub(super) notes: Notes,
+    pub(super) key: Key,
+}
+
+impl Context {
+    /// Cancels from the handler's side, of which the loop must hear.
+    fn cancel(&self, reason: CancelReason) {
+        self.cancel.fire(reason);
+        // Nobody listens when the worker is gone, and the handler is about to be.
+        let _ = self.notes.send(Note::Cancelled(self.key));
+    }
 }
 
 /// A cancellation with its first reason.
@@ -53,10 +68,6 @@ impl Cancel {
 
     pub(super) fn reason(&self) -> Option<CancelReason> {
         self.reason.get().copied()
-    }
-
-    pub(super) async fn fired(&self) {
-        self.token.cancelled().await;
     }
 }
 
@@ -85,10 +96,46 @@ impl<T> Job<T> {
         self.context.hold.token
     }
 
-    /// The number of this attempt, from 1. Attempts whose worker was lost count too.
+    /// The number of this attempt, from 1: the token. Attempts that were lost or handed back count
+    /// here, though not against the cap.
     #[must_use]
     pub fn attempt(&self) -> u64 {
         self.context.hold.token
+    }
+
+    /// Its lane; `None` for the flat set.
+    #[must_use]
+    pub fn lane(&self) -> Option<BrandedId> {
+        self.context.lane
+    }
+
+    /// The name of its handler, as the producer wrote it; `None` without one, or when it is no
+    /// text.
+    #[must_use]
+    pub fn kind(&self) -> Option<&str> {
+        self.context.kind.as_deref().and_then(|kind| std::str::from_utf8(kind).ok())
+    }
+
+    /// What its producer sent along, such as a trace context. It is read from the job's row when
+    /// it is asked for, so that jobs whose handler doesn't ask cost nothing; `None` also when the
+    /// row is gone.
+    ///
+    /// ```no_run
+    /// # use emq_core::{Job, JobError};
+    /// async fn work(job: Job<String>) -> Result<(), JobError> {
+    ///     if let Some(headers) = job.headers().await? {
+    ///         // {"traceparent": "..."}: make it the parent of the current span.
+    ///         tracing::debug!(headers, "sent by");
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn headers(&self) -> Result<Option<String>, Error> {
+        let record = self.context.queue.get(self.id()).await?;
+        Ok(record.and_then(|record| record.headers))
     }
 
     /// What an earlier attempt wrote last with [`Job::save`].
@@ -115,16 +162,16 @@ impl<T> Job<T> {
     /// [`Error::Stale`] when the job isn't this handler's any more, which also cancels it; see
     /// [`Error`].
     pub async fn save(&self, progress: &[u8]) -> Result<(), Error> {
-        let Context { queue, hold, cancel, .. } = &*self.context;
+        let Context { queue, hold, .. } = &*self.context;
         match queue.checkpoint(hold, progress, None).await {
             Ok(Extended::Held) => Ok(()),
             Ok(Extended::CancelAsked) => {
-                cancel.fire(CancelReason::Asked);
+                self.context.cancel(CancelReason::Asked);
                 Ok(())
             }
             Err(error) => {
                 if matches!(error, Error::Stale { .. }) {
-                    cancel.fire(CancelReason::Stale);
+                    self.context.cancel(CancelReason::Stale);
                 }
                 Err(error)
             }

@@ -3,27 +3,34 @@
 mod attempt;
 mod builder;
 mod handler;
+mod held;
 mod inside;
 mod job;
+mod land;
+mod note;
+mod pace;
 mod park;
 mod rounds;
+mod route;
 mod settle;
-mod slots;
 mod status;
 mod stop;
-mod supervise;
+mod term;
+mod turns;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::builder::Settings;
-pub use self::builder::{NoHandler, WorkQueue, WorkerBuilder};
+pub use self::builder::{Handled, NoHandler, WorkQueue, WorkerBuilder};
 pub use self::handler::{Handler, JobError};
 use self::inside::Inside;
 pub use self::job::{CancelReason, Job};
+pub use self::pace::Rates;
 pub use self::status::{Phase, Totals, WorkerStatus};
 use self::stop::Running;
 pub use self::stop::StopReport;
@@ -82,6 +89,12 @@ impl Worker {
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.inside.tally.read()
+    }
+
+    /// How fast it is, over the last seconds.
+    #[must_use]
+    pub fn rates(&self) -> Rates {
+        self.inside.pace.read(Instant::now(), &self.inside.tally.read())
     }
 
     /// The first part of its tickets, which tells an operator who holds a job.

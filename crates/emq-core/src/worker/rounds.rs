@@ -1,318 +1,445 @@
-//! The worker's loop: claim, park, beat.
+//! The worker's loop: one turn a round, and a park when there is nothing to do.
 
+use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use emq_scripts::{Claim, Claimed};
 use emq_wire::{ConnectionState, WireError};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::attempt::{Taken, attempt, hand_back};
+use super::attempt::judge;
+use super::held::{Over, Table};
 use super::inside::Inside;
+use super::note::{Note, Notes};
 use super::park::{Parked, Parker};
+use super::settle::{Untold, Verdict};
 use super::status::Phase;
+use super::turns::{JOBS_MAX, Load, TURNS_MAX, Turns};
 use crate::error::Error;
 
-/// How many jobs one call of promote or reap moves at most.
-const STEP: u32 = 200;
-/// The most claims in one submission.
-const CLAIMS_MAX: usize = 64;
-/// A busy worker looks at the schedule this often.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The first and the longest pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long a stopping worker tries to pass the wake on.
 const NUDGE_WITHIN: Duration = Duration::from_secs(1);
-/// Nothing that is due is looked for sooner than this.
-const DUE_LEAST: Duration = Duration::from_millis(1);
+/// From so many settlements on, two turns share them: the server runs one while the handlers of
+/// the other run.
+const SHARE_FROM: usize = 8;
+
+type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) struct Rounds {
-    inside: Arc<Inside>,
-    parker: Parker,
-    attempts: JoinSet<()>,
-    /// There may be work to claim.
-    hungry: bool,
+    pub(super) inside: Arc<Inside>,
+    pub(super) table: Table,
+    pub(super) turns: Turns,
+    /// Verdicts that no turn carries yet.
+    pub(super) untold: VecDeque<Untold>,
+    pub(super) teller: Notes,
+    notes: mpsc::UnboundedReceiver<Note>,
+    parker: Option<Parker>,
     /// A park is under way.
     parked: bool,
-    /// How many claims the next submission makes: one after a miss, twice as many after hits.
-    claims: usize,
-    beat_at: Instant,
+    /// The number of the last turn.
+    pub(super) last_turn: u64,
+    /// There may be work to claim: a turn with a number above this one found none, if there is
+    /// none.
+    pub(super) hungry_since: Option<u64>,
+    /// The last claims were all served, so there may be many more jobs.
+    pub(super) plenty: bool,
+    /// A turn is due though there may be nothing to claim: a wake has to be passed on.
+    pub(super) passes_on: bool,
+    pub(super) beat_at: Instant,
     /// When a job falls due or loses its lease, as far as is known.
-    due_at: Option<Instant>,
-    looked_at: Option<Instant>,
+    pub(super) due_at: Option<Instant>,
     /// How often in a row something was due and nothing was found to move.
-    idle_dues: u32,
+    pub(super) idle_dues: u32,
     /// How often in a row a call failed.
-    failures: u32,
+    pub(super) failures: u32,
+    /// The pause before the next call, after one that failed.
+    recovering: Option<Waiting>,
+    /// The worker stops: the wake is passed on, unless that is done.
+    leaving: Option<Waiting>,
+    draining: bool,
+    handed_back: bool,
+    alarm: Pin<Box<Sleep>>,
 }
 
 impl Rounds {
     pub(super) fn new(inside: Arc<Inside>, parker: Parker) -> Rounds {
+        let now = Instant::now();
+        let (teller, notes) = mpsc::unbounded_channel();
         Rounds {
             inside,
-            parker,
-            attempts: JoinSet::new(),
-            hungry: true,
+            table: Table::new(),
+            turns: Turns::default(),
+            untold: VecDeque::new(),
+            teller,
+            notes,
+            parker: Some(parker),
             parked: false,
-            claims: 1,
-            beat_at: Instant::now(),
+            last_turn: 0,
+            hungry_since: Some(0),
+            plenty: false,
+            passes_on: false,
+            beat_at: now,
             due_at: None,
-            looked_at: None,
             idle_dues: 0,
             failures: 0,
+            recovering: None,
+            leaving: None,
+            draining: false,
+            handed_back: false,
+            alarm: Box::pin(sleep_until(now)),
         }
     }
 
     pub(super) async fn run(mut self) {
-        while !self.inside.stopping.is_cancelled() {
-            match self.round().await {
-                Ok(()) => {}
-                Err(error) => match self.final_reason(&error) {
-                    Some(reason) => return self.fail(reason).await,
-                    None => self.recover(&error).await,
-                },
+        loop {
+            self.hear();
+            self.mind();
+            self.depart().await;
+            if self.is_over() {
+                break;
+            }
+            self.rest();
+            if self.wait().await.is_none() {
+                break;
             }
         }
-        self.drain().await;
+        self.finish();
     }
 
-    /// One round: claim if there may be work, else park and wait for something to happen.
-    async fn round(&mut self) -> Result<(), Error> {
-        while self.attempts.try_join_next().is_some() {}
-        let now = Instant::now();
-        if self.beat_at <= now {
-            self.beat().await?;
-        } else if self.due_at.is_some_and(|due_at| due_at <= now) {
-            self.fall_due().await?;
-        }
-        let free = self.inside.slots.free();
-        if self.hungry && free > 0 {
-            self.claim(free).await?;
-            // A worker that found nothing looks when it parks.
-            let busy = self.hungry && self.looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
-            return if busy { self.look().await } else { Ok(()) };
-        }
-        if free > 0 && !self.parked {
-            self.park();
-            self.look().await?;
-        }
-        let idle = self.parked && self.inside.slots.held() == 0;
-        self.inside.enter(if idle { Phase::Parked } else { Phase::Running });
-        let alarm_at = self.due_at.map_or(self.beat_at, |due_at| due_at.min(self.beat_at));
-        let inside = Arc::clone(&self.inside);
-        tokio::select! {
-            biased;
-            () = inside.stopping.cancelled() => Ok(()),
-            parked = self.parker.ended(), if self.parked => self.unparked(parked).await,
-            () = inside.slots.freed() => Ok(()),
-            // The next round starts with what is due.
-            () = sleep_until(alarm_at) => Ok(()),
+    /// Whether a stopping worker has nothing left to do.
+    fn is_over(&self) -> bool {
+        let settled = self.table.undecided() == 0 && self.turns.is_empty();
+        self.draining && settled && self.leaving.is_none()
+    }
+
+    /// Takes what handlers said, without waiting.
+    fn hear(&mut self) {
+        while let Ok(note) = self.notes.try_recv() {
+            self.heed(note);
         }
     }
 
-    /// Claims what the free slots can take: one job at first, and more while there are hits.
-    async fn claim(&mut self, free: usize) -> Result<(), Error> {
-        let inside = Arc::clone(&self.inside);
-        if !matches!(*inside.queue.bus().state().borrow(), ConnectionState::Ready) {
-            // The call would wait for the connection, and then claim, perhaps after a stop.
-            return Err(Error::of_wire(None, WireError::NotReady));
-        }
-        let count = self.claims.min(free).min(CLAIMS_MAX);
-        let tickets: Vec<Arc<str>> = (0..count).map(|_| inside.tickets.next()).collect();
-        let lease = inside.settings.lease;
-        let calls: Vec<Claim<'_>> =
-            tickets.iter().map(|ticket| Claim { lease, ticket: Some(ticket) }).collect();
-        let sent = Instant::now();
-        // Not dropped when the worker stops: what the reply brings is handed back.
-        let answers = tokio::select! {
-            biased;
-            answers = inside.queue.call_all(&calls) => answers.map_err(Error::of_queue)?,
-            () = inside.ended.cancelled() => return Ok(()),
-        };
-        let mut missed = false;
-        let mut trouble = None;
-        for (answer, ticket) in answers.into_iter().zip(&tickets) {
-            match answer {
-                Ok(Some(claimed)) => self.begin(claimed, Arc::clone(ticket), sent),
-                Ok(None) => missed = true,
-                Err(error) => trouble = Some(Error::of_queue(error)),
+    fn heed(&mut self, note: Note) {
+        match note {
+            Note::Ended(key, ended) => {
+                if let Some(over) = self.table.ended(key, ended) {
+                    self.judge(over);
+                }
+            }
+            Note::Cancelled(key) => {
+                self.table.cancelled(key, &self.inside.settings, Instant::now());
             }
         }
-        if let Some(error) = trouble {
-            return Err(error);
-        }
-        self.failures = 0;
-        self.hungry = !missed;
-        self.claims = if missed { 1 } else { (self.claims * 2).min(CLAIMS_MAX) };
-        Ok(())
     }
 
-    fn begin(&mut self, claimed: Claimed, ticket: Arc<str>, sent: Instant) {
-        let taken = Taken { claimed, ticket, sent };
-        let inside = &self.inside;
-        // Only this loop takes places, and it claimed no more than were free.
-        let Some((slot, berth)) = inside.slots.take() else { return };
-        inside.tally.claimed.one();
-        if inside.stopping.is_cancelled() {
-            drop(slot);
-            self.attempts.spawn(hand_back(Arc::clone(inside), taken, berth));
+    fn mind(&mut self) {
+        for over in self.table.mind(&self.inside.settings, Instant::now()) {
+            self.judge(over);
+        }
+    }
+
+    fn judge(&mut self, over: Over) {
+        let Over { key, context, ended } = over;
+        let verdict = judge(&self.inside, &context, ended);
+        tracing::debug!(id = %context.hold.id, token = context.hold.token, ?verdict, "handled");
+        self.tell(Untold { key, hold: context.hold.clone(), verdict });
+    }
+
+    /// Tells the server of a verdict with the next turn, unless it need not or can't hear of it.
+    pub(super) fn tell(&mut self, untold: Untold) {
+        let Untold { key, hold, verdict } = &untold;
+        if self.inside.failure.get().is_some() {
+            self.inside.abandoned(hold, "the worker has failed");
+        } else if matches!(verdict, Verdict::Stale) {
+            self.inside.decided(hold, verdict, emq_scripts::SettleVerdict::Stale);
         } else {
-            self.attempts.spawn(attempt(Arc::clone(inside), taken, slot, berth));
+            return self.untold.push_back(untold);
         }
-        inside.count_in_flight();
+        self.table.decided(*key);
+    }
+
+    /// How many jobs a turn may claim: one for each free slot. Jobs whose settlement is on its way
+    /// don't hold a slot; no more than twice the concurrency are held in all.
+    fn free(&self) -> usize {
+        if self.inside.stopping.is_cancelled() || self.draining {
+            return 0;
+        }
+        let slots = self.inside.settings.concurrency;
+        let coming = self.turns.claims();
+        let free = slots.saturating_sub(self.table.handlers() + coming);
+        free.min((2 * slots).saturating_sub(self.table.undecided() + coming))
+    }
+
+    /// Whether a call may succeed.
+    fn sends(&self) -> bool {
+        self.recovering.is_none() && self.inside.failure.get().is_none()
+    }
+
+    /// Sends what there is to send: up to two turns at once.
+    async fn depart(&mut self) {
+        while self.turns.len() < TURNS_MAX && self.sends() {
+            let now = Instant::now();
+            let free = self.free();
+            let goes_on = !self.draining && !self.inside.stopping.is_cancelled();
+            let beats = goes_on && self.beat_at <= now;
+            let due = goes_on && self.due_at.is_some_and(|at| at <= now);
+            let first = self.turns.is_empty();
+            // Without a sign that there are many, one turn at a time asks for more.
+            let claims = self.hungry_since.is_some() && free > 0 && (first || self.plenty);
+            let carries = !self.untold.is_empty() || self.table.asks();
+            if !(carries || claims || beats || due || self.passes_on) {
+                return;
+            }
+            if !matches!(*self.inside.queue.bus().state().borrow(), ConnectionState::Ready) {
+                // The call would wait for the connection, and then claim, perhaps after a stop.
+                return self.recover(&Error::of_wire(None, WireError::NotReady));
+            }
+            let share =
+                |n: usize| if n >= SHARE_FROM && first && self.plenty { n.div_ceil(2) } else { n };
+            let settles = share(self.untold.len()).min(JOBS_MAX);
+            let claims = share(free).min(JOBS_MAX);
+            self.last_turn += 1;
+            let mut settles: Vec<Untold> = self.untold.drain(..settles).collect();
+            settles.sort_by(|a, b| a.bundle().cmp(&b.bundle()));
+            let load = Load {
+                number: self.last_turn,
+                sent: now,
+                ticket: self.inside.tickets.next(),
+                claims,
+                reaps: beats || due,
+                settles,
+                extensions: self.table.take_extensions(JOBS_MAX),
+            };
+            if beats {
+                self.beat_at = now + self.inside.settings.beat;
+            }
+            if due {
+                self.due_at = None;
+            }
+            self.passes_on = false;
+            let inside = Arc::clone(&self.inside);
+            self.turns.send(&inside, load).await;
+        }
+    }
+
+    /// Parks when there is nothing to claim, and says what the worker does.
+    fn rest(&mut self) {
+        if self.draining {
+            return self.inside.tell_in_flight(self.table.undecided());
+        }
+        let idle = self.recovering.is_none() && self.hungry_since.is_none();
+        if idle && !self.parked && self.turns.is_empty() && self.free() > 0 {
+            self.park();
+        }
+        let phase = match (&self.recovering, self.parked) {
+            (Some(_), _) => Phase::Reconnecting,
+            (None, true) if self.table.undecided() == 0 && self.turns.is_empty() => Phase::Parked,
+            (None, _) => Phase::Running,
+        };
+        self.inside.enter(phase, self.table.undecided());
     }
 
     fn park(&mut self) {
         let heartbeat = self.inside.queue.bus().fenced().connection().config().heartbeat_interval();
-        self.parker.park(self.inside.settings.beat.min(heartbeat));
-        self.parked = true;
-        self.inside.tally.parks.one();
+        if let Some(parker) = &self.parker {
+            parker.park(self.inside.settings.beat.min(heartbeat));
+            self.parked = true;
+            self.inside.tally.parks.one();
+        }
     }
 
-    async fn unparked(&mut self, parked: Parked) -> Result<(), Error> {
+    /// Waits for something to happen, and takes it in. `None` when the worker's time is up.
+    async fn wait(&mut self) -> Option<()> {
+        self.set_alarm();
+        let inside = Arc::clone(&self.inside);
+        tokio::select! {
+            biased;
+            () = inside.ended.cancelled() => return None,
+            () = inside.stopping.cancelled(), if !self.draining => self.leave(),
+            () = inside.handing_back.cancelled(), if !self.handed_back => {
+                self.handed_back = true;
+                self.table.hand_back(&inside.settings, Instant::now());
+            }
+            Some(note) = self.notes.recv() => self.heed(note),
+            landed = self.turns.landed() => {
+                if self.land(landed) {
+                    // New handlers come first: they may end before another turn is looked at.
+                    step_back().await;
+                }
+            }
+            parked = ended(&mut self.parker), if self.parked => self.unparked(parked),
+            () = over(&mut self.recovering) => self.recovered(),
+            () = over(&mut self.leaving) => {}
+            () = self.alarm.as_mut() => {}
+        }
+        Some(())
+    }
+
+    /// The alarm goes off when it was set before, or earlier than that when it has to: one that is
+    /// too early costs less than setting it each time.
+    fn set_alarm(&mut self) {
+        let calls = [Some(self.beat_at), self.due_at].into_iter().flatten();
+        let may = !self.draining && self.sends() && self.turns.len() < TURNS_MAX;
+        let at = calls.filter(|_| may).chain(self.table.alarm_at()).min();
+        let at = at.unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600));
+        if at < self.alarm.deadline() || self.alarm.is_elapsed() {
+            self.alarm.as_mut().reset(at);
+        }
+    }
+
+    fn unparked(&mut self, parked: Parked) {
         self.parked = false;
         match parked {
-            Parked::Quiet => Ok(()),
+            Parked::Quiet => {}
             Parked::Woken => {
                 self.inside.tally.wakes.one();
-                self.hungry = true;
-                if self.inside.slots.free() > 0 {
-                    return Ok(());
-                }
-                // The token was for somebody with a free hand.
-                self.unless_stopping(self.inside.queue.nudge()).await.map(drop)
+                self.hungry();
+                // The token may be for somebody with a free hand.
+                self.passes_on = self.free() == 0;
             }
-            Parked::Lost(error) => Err(Error::of_wire(None, error)),
+            Parked::Lost(error) => self.trouble(&Error::of_wire(None, error)),
         }
     }
 
-    /// Looks after the queue unasked, and claims, should a wake have been lost.
-    async fn beat(&mut self) -> Result<(), Error> {
-        let moved = self.keep_time().await?;
-        self.failures = 0;
-        self.hungry = true;
-        // A full step means that there is more to move.
-        let pause = if moved < u64::from(STEP) { self.inside.settings.beat } else { DUE_LEAST };
-        self.beat_at = Instant::now() + pause;
-        self.look().await
-    }
-
-    /// Moves what fell due or lost its lease.
-    async fn fall_due(&mut self) -> Result<(), Error> {
-        if self.keep_time().await? > 0 {
-            self.idle_dues = 0;
-            self.hungry = true;
-        } else {
-            // The clocks may differ by a little, or somebody else was faster.
-            self.idle_dues += 1;
-        }
-        self.look().await
-    }
-
-    /// Promotes and reaps once; answers how many jobs the larger of the two steps moved.
-    async fn keep_time(&mut self) -> Result<u64, Error> {
-        let inside = Arc::clone(&self.inside);
-        let (queue, lost_cap) = (&inside.queue, inside.settings.lost_cap);
-        let both = async {
-            let (promoted, reaped) = tokio::join!(queue.promote(STEP), queue.reap(STEP, lost_cap));
-            Ok((promoted?, reaped?))
-        };
-        let Some((promoted, reaped)) = self.unless_stopping(both).await? else { return Ok(0) };
-        let tally = &inside.tally;
-        tally.promoted.add(promoted);
-        tally.returned.add(reaped.returned);
-        tally.buried.add(reaped.buried);
-        Ok(promoted.max(reaped.returned + reaped.buried))
-    }
-
-    /// Asks when the next job falls due or loses its lease, and sets the alarm for it.
-    async fn look(&mut self) -> Result<(), Error> {
-        let inside = Arc::clone(&self.inside);
-        let Some(horizon) = self.unless_stopping(inside.queue.horizon()).await? else {
-            return Ok(());
-        };
-        let now = Instant::now();
-        self.looked_at = Some(now);
-        let least = DUE_LEAST.saturating_mul(1 << self.idle_dues.min(10));
-        self.due_at = horizon.next().and_then(|due_in| now.checked_add(due_in.max(least)));
-        Ok(())
-    }
-
-    /// Runs a call whose reply nobody needs once the worker stops; `None` when it does.
-    async fn unless_stopping<T>(
-        &self,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<Option<T>, Error> {
-        tokio::select! {
-            answer = call => answer.map(Some),
-            () = self.inside.stopping.cancelled() => Ok(None),
-        }
+    /// There may be work that no turn has seen so far.
+    pub(super) fn hungry(&mut self) {
+        self.hungry_since = Some(self.last_turn);
     }
 }
 
 /// Trouble and the end.
 impl Rounds {
-    /// Waits until it makes sense to call again. Handlers go on meanwhile.
-    async fn recover(&mut self, error: &Error) {
+    /// A call failed, for a while or for good.
+    pub(super) fn trouble(&mut self, error: &Error) {
+        match self.final_reason(error) {
+            Some(reason) => self.fail(reason),
+            None => self.recover(error),
+        }
+    }
+
+    /// Sends nothing until it makes sense to call again. Handlers go on meanwhile.
+    fn recover(&mut self, error: &Error) {
+        if self.recovering.is_some() {
+            return;
+        }
         let inside = Arc::clone(&self.inside);
         tracing::warn!(queue = %inside.queue.name(), %error, "the worker waits for the server");
-        inside.enter(Phase::Reconnecting);
         let pause = PAUSE.saturating_mul(1 << self.failures.min(10)).min(PAUSE_MAX);
         self.failures += 1;
-        tokio::select! {
-            () = inside.pause_until_ready(pause) => inside.tally.reconnects.one(),
-            () = inside.stopping.cancelled() => return,
+        self.recovering = Some(Box::pin(async move { inside.pause_until_ready(pause).await }));
+    }
+
+    fn recovered(&mut self) {
+        if let Some(reason) = self.closed() {
+            return self.fail(reason);
         }
-        // What was on its way may be lost: a wake, or a look.
-        self.hungry = true;
-        self.claims = 1;
+        self.inside.tally.reconnects.one();
+        // What was on its way may be lost: a wake, or the time of the next due job.
+        self.hungry();
+        self.plenty = false;
         self.beat_at = Instant::now();
-        inside.enter(Phase::Running);
     }
 
     /// The fence refused the server or the bus was closed: nothing can follow.
-    async fn fail(self, error: Error) {
-        let inside = Arc::clone(&self.inside);
-        tracing::error!(queue = %inside.queue.name(), %error, "the worker can't go on");
+    fn fail(&mut self, error: Error) {
+        if self.inside.failure.get().is_none() {
+            tracing::error!(queue = %self.inside.queue.name(), %error, "the worker can't go on");
+        }
         // The first reason stays.
-        let _ = inside.failure.set(error);
-        self.drain().await;
-        inside.enter(Phase::Failed);
+        let _ = self.inside.failure.set(error);
+        for untold in std::mem::take(&mut self.untold) {
+            self.tell(untold);
+        }
+        if !self.draining {
+            self.leave();
+        }
+        self.inside.enter(Phase::Failed, self.table.undecided());
     }
 
-    /// Waits for the attempts, ends the park and passes the wake on.
-    async fn drain(mut self) {
+    /// Begins to stop: ends the park and passes the wake on, while handlers end.
+    fn leave(&mut self) {
+        self.draining = true;
         let inside = Arc::clone(&self.inside);
-        inside.enter(if inside.failure.get().is_some() { Phase::Failed } else { Phase::Draining });
-        let pass_on = async {
-            if self.parked {
-                self.parker.unblock().await;
+        if inside.failure.get().is_none() {
+            inside.enter(Phase::Draining, self.table.undecided());
+        }
+        self.table.end_aside(Instant::now());
+        let (parker, parked) = (self.parker.take(), self.parked);
+        self.parked = false;
+        self.leaving = Some(Box::pin(async move {
+            if let Some(mut parker) = parker.filter(|_| parked) {
+                parker.unblock().await;
             }
             if inside.failure.get().is_none() {
                 // A token that can't be passed on costs a beat at most.
                 let _ = tokio::time::timeout(NUDGE_WITHIN, inside.queue.nudge()).await;
             }
-        };
-        let finish = async { while self.attempts.join_next().await.is_some() {} };
-        tokio::select! {
-            _ = async { tokio::join!(pass_on, finish) } => {}
-            () = inside.ended.cancelled() => {}
+        }));
+    }
+
+    /// Counts what is given up, and drops the handlers that are left.
+    fn finish(mut self) {
+        for context in self.table.give_up() {
+            self.inside.abandoned(&context.hold, "the worker's time is up");
+        }
+        self.inside.tell_in_flight(0);
+        if self.inside.failure.get().is_some() {
+            self.inside.enter(Phase::Failed, 0);
         }
     }
 
     /// Why no later call can succeed, when that is so.
     fn final_reason(&self, error: &Error) -> Option<Error> {
-        match &*self.inside.queue.bus().state().borrow() {
-            ConnectionState::Closed => return Some(Error::Closed),
-            ConnectionState::Refused(error) => return Some(Error::of_wire(None, error.clone())),
-            _ => {}
+        match (self.closed(), error) {
+            (Some(reason), _) => Some(reason),
+            (None, Error::Refused(reason)) if reason.is_retryable() => None,
+            (None, Error::Refused(_) | Error::Closed) => Some(error.clone()),
+            (None, _) => None,
         }
-        match error {
-            Error::Refused(reason) if reason.is_retryable() => None,
-            Error::Refused(_) | Error::Closed => Some(error.clone()),
+    }
+
+    /// Why the connection is over, when it is.
+    fn closed(&self) -> Option<Error> {
+        match &*self.inside.queue.bus().state().borrow() {
+            ConnectionState::Closed => Some(Error::Closed),
+            ConnectionState::Refused(error) => Some(Error::of_wire(None, error.clone())),
             _ => None,
         }
+    }
+}
+
+/// Lets the tasks run that are ready now. Unlike a yield it leaves this one where another thread
+/// finds it, should a handler block the thread that they share.
+async fn step_back() {
+    let mut stepped = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The end of what is waited for; never, when there is nothing.
+async fn over(waiting: &mut Option<Waiting>) {
+    match waiting {
+        Some(ending) => ending.await,
+        None => std::future::pending().await,
+    }
+    *waiting = None;
+}
+
+async fn ended(parker: &mut Option<Parker>) -> Parked {
+    match parker {
+        Some(parker) => parker.ended().await,
+        None => std::future::pending().await,
     }
 }

@@ -1,16 +1,12 @@
-//! Settling: an outcome is told to the server until it is decided.
+//! Settling: what shall become of a job, and what the server says to it.
 
 use std::time::Duration;
 
-use emq_scripts::{CallError, Complete, Completed, Release, Retried, Retry, ScriptCall};
-use emq_wire::ConnectionState;
+use emq_scripts::{Settle, SettleOutcome, SettleVerdict};
 
 use super::inside::Inside;
+use super::note::Key;
 use crate::lease::Hold;
-
-/// The first and the longest pause before a settlement is sent again.
-const PAUSE: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What shall become of a job.
 #[derive(Debug)]
@@ -29,112 +25,75 @@ pub(super) enum Verdict {
     Stale,
 }
 
-/// Why an outcome couldn't be told.
-enum Untold {
-    /// Decided elsewhere.
-    Stale,
-    /// The worker's time is up, or the server refuses the call as such.
-    Abandoned(Option<CallError>),
+/// A verdict that the server is yet to hear of, or to answer. It is sent until it is answered: a
+/// repeated one changes nothing, and answers that it was decided.
+#[derive(Debug)]
+pub(super) struct Untold {
+    pub(super) key: Key,
+    pub(super) hold: Hold,
+    pub(super) verdict: Verdict,
+}
+
+impl Untold {
+    /// What tells the server.
+    pub(super) fn settle(&self) -> Settle<'_> {
+        let outcome = match &self.verdict {
+            Verdict::Done | Verdict::Cancelled => SettleOutcome::Complete,
+            Verdict::Retry { error, delay } => {
+                SettleOutcome::Retry { delay: *delay, error, force_dead: false }
+            }
+            Verdict::Dead { error } => {
+                SettleOutcome::Retry { delay: Duration::ZERO, error, force_dead: true }
+            }
+            // A stale one is decided without the server; should one get here, this harms nobody.
+            Verdict::Release | Verdict::Stale => SettleOutcome::Release,
+        };
+        let Hold { id, token, .. } = self.hold;
+        Settle { id, token, ticket: self.hold.ticket(), outcome }
+    }
+
+    /// Neighbours of one outcome under one ticket travel together.
+    pub(super) fn bundle(&self) -> (u8, Option<&str>) {
+        let outcome = match self.verdict {
+            Verdict::Done | Verdict::Cancelled => 0,
+            Verdict::Retry { .. } | Verdict::Dead { .. } => 1,
+            Verdict::Release | Verdict::Stale => 2,
+        };
+        (outcome, self.hold.ticket())
+    }
 }
 
 impl Inside {
-    /// Settles a job. The job's berth is held until this returns: what waits for a server that is
-    /// out of reach is bounded by the worker's concurrency.
-    pub(super) async fn settle(&self, hold: &Hold, verdict: Verdict) {
+    /// Counts what became of a job.
+    pub(super) fn decided(&self, hold: &Hold, verdict: &Verdict, answer: SettleVerdict) {
         let tally = &self.tally;
         let Hold { id, token, .. } = *hold;
-        let ticket = hold.ticket();
-        let told = match &verdict {
-            Verdict::Stale => Err(Untold::Stale),
-            Verdict::Done | Verdict::Cancelled => {
-                let call = Complete { id, token, ticket };
-                self.tell(&call).await.and_then(|completed| match completed {
-                    Completed::Done if matches!(verdict, Verdict::Done) => Ok(&tally.done),
-                    Completed::Done => Ok(&tally.cancelled),
-                    Completed::NoRow => Err(Untold::Stale),
-                })
+        let count = match (verdict, answer) {
+            (Verdict::Done, SettleVerdict::Done) => &tally.done,
+            (Verdict::Cancelled, SettleVerdict::Done) => &tally.cancelled,
+            (Verdict::Release, SettleVerdict::Done) => &tally.released,
+            (Verdict::Retry { .. }, SettleVerdict::Scheduled) => &tally.retried,
+            (Verdict::Retry { error, .. } | Verdict::Dead { error }, SettleVerdict::Dead) => {
+                tracing::warn!(queue = %self.queue.name(), %id, token, error, "a job is dead");
+                &tally.dead
             }
-            Verdict::Retry { error, delay } => self.tell_failure(hold, error, Some(*delay)).await,
-            Verdict::Dead { error } => self.tell_failure(hold, error, None).await,
-            Verdict::Release => {
-                let call = Release { id, token, ticket };
-                self.tell(&call).await.map(|()| &tally.released)
+            _ => {
+                tracing::warn!(
+                    queue = %self.queue.name(), %id, token, ?verdict,
+                    "the job was decided elsewhere"
+                );
+                &tally.stale
             }
         };
-        match told {
-            Ok(count) => count.one(),
-            Err(Untold::Stale) => {
-                tracing::warn!(%id, token, ?verdict, "the job was decided elsewhere");
-                tally.stale.one();
-            }
-            Err(Untold::Abandoned(error)) => {
-                let error = error.map(tracing::field::display);
-                tracing::warn!(%id, token, ?verdict, error, "left to the end of its lease");
-                tally.abandoned.one();
-            }
-        }
+        count.one();
     }
 
-    /// `delay` is `None` for "dead now".
-    async fn tell_failure(
-        &self,
-        hold: &Hold,
-        error: &str,
-        delay: Option<Duration>,
-    ) -> Result<&super::status::Count, Untold> {
-        let call = Retry {
-            id: hold.id,
-            token: hold.token,
-            ticket: hold.ticket(),
-            delay: delay.unwrap_or_default(),
-            max_attempts: self.settings.max_attempts,
-            error,
-            force_dead: delay.is_none(),
-        };
-        match self.tell(&call).await? {
-            Retried::Scheduled => Ok(&self.tally.retried),
-            Retried::Dead => {
-                tracing::warn!(id = %hold.id, error, "a job is dead");
-                Ok(&self.tally.dead)
-            }
-            Retried::NoRow => Err(Untold::Stale),
-        }
-    }
-
-    /// Sends a call until it is answered. A repeated settlement changes nothing: when the first
-    /// one arrived and its reply was lost, this one answers that it was decided.
-    async fn tell<C: ScriptCall>(&self, call: &C) -> Result<C::Reply, Untold> {
-        let mut pause = PAUSE;
-        loop {
-            let answer = tokio::select! {
-                biased;
-                answer = self.queue.call(call) => answer,
-                () = self.ended.cancelled() => return Err(Untold::Abandoned(None)),
-            };
-            match answer {
-                Ok(reply) => return Ok(reply),
-                Err(error) if error.is_stale() => return Err(Untold::Stale),
-                Err(error) if error.is_retryable() => {
-                    tracing::debug!(%error, script = %C::SCRIPT, "sent again once possible");
-                }
-                Err(error) => return Err(Untold::Abandoned(Some(error))),
-            }
-            tokio::select! {
-                () = self.pause_until_ready(pause) => {}
-                () = self.ended.cancelled() => return Err(Untold::Abandoned(None)),
-            }
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
-    /// Waits for some part of `pause` at random, then for the connection to be in service.
-    pub(super) async fn pause_until_ready(&self, pause: Duration) {
-        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-        let mut state = self.queue.bus().state();
-        let settled = |state: &ConnectionState| {
-            state.is_terminal() || matches!(state, ConnectionState::Ready)
-        };
-        // An error means that the connection is over, which the next call says better.
-        let _ = state.wait_for(settled).await;
+    /// Counts a job that is left to the end of its lease.
+    pub(super) fn abandoned(&self, hold: &Hold, why: &str) {
+        let Hold { id, token, .. } = *hold;
+        tracing::warn!(
+            queue = %self.queue.name(), %id, token, why, "a job is left to the end of its lease"
+        );
+        self.tally.abandoned.one();
     }
 }

@@ -79,12 +79,10 @@ totals! {
     undecodable,
     /// Extensions acknowledged.
     extended,
-    /// Scheduled jobs that this worker promoted.
-    promoted,
-    /// Expired jobs that this worker returned to the queue.
-    returned,
-    /// Expired jobs that this worker buried at the lost cap.
-    buried,
+    /// Jobs whose lease was lost while their handler ran.
+    lost,
+    /// Jobs of a kind that no handler here knows, held aside for a while and handed back.
+    unknown,
     /// Parks begun.
     parks,
     /// Parks that a token ended.

@@ -51,7 +51,6 @@ pub struct StopReport {
 pub(super) async fn stop(inside: &Inside, mut running: Running, grace: Duration) -> StopReport {
     let begun = Instant::now();
     let before = inside.tally.read();
-    let held = inside.slots.held() as u64;
     inside.stopping.cancel();
     let grace = grace.min(GRACE_MAX);
     let ends_at = begun + grace.max(LEAST);
@@ -66,13 +65,14 @@ pub(super) async fn stop(inside: &Inside, mut running: Running, grace: Duration)
     }
     drop(running);
     if inside.failure.get().is_none() {
-        inside.enter(Phase::Stopped);
+        inside.enter(Phase::Stopped, 0);
     }
     let totals = inside.tally.read();
     let finished = settled(&totals) - settled(&before);
     let released = totals.released - before.released;
-    let held = held + (totals.claimed - before.claimed);
-    let abandoned = held.saturating_sub(finished + released);
+    // Of all that was ever claimed, what was neither settled nor handed back, nor left before.
+    let abandoned =
+        totals.claimed.saturating_sub(settled(&totals) + totals.released + before.abandoned);
     StopReport { finished, released, abandoned, took: begun.elapsed(), totals }
 }
 
