@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use emq_testkit::{Fsync, Valkey};
-use emq_wire::{Cmd, Connection, ConnectionState, Pipeline, Reconnect, WireError};
+use emq_wire::{Cmd, Connection, ConnectionState, Pipeline, Reconnect, Reply, Script, WireError};
 use support::peer::Peer;
 use support::{Test, begin, client_id, cmd, config, quick, reconnected, soon, state_is, text};
 use tokio::task::JoinSet;
@@ -22,16 +22,25 @@ enum Fate {
     Unsent,
 }
 
-fn fate<T: std::fmt::Debug>(outcome: &Result<T, WireError>) -> Fate {
+fn fates(outcome: Result<Vec<Reply>, WireError>, count: usize) -> Vec<Fate> {
+    let fate = |reply: &Reply| match reply {
+        Reply::Int(_) => Fate::Answered,
+        // Forgotten again after its load, by yet another crash: it did not run.
+        Reply::Error(error) if error.is("NOSCRIPT") => Fate::Unsent,
+        other => panic!("{other:?}"),
+    };
     match outcome {
-        Ok(_) => Fate::Answered,
-        Err(WireError::Disconnected { written: true }) => Fate::Lost,
-        Err(WireError::Disconnected { written: false }) => Fate::Unsent,
+        Ok(replies) => replies.iter().map(fate).collect(),
+        Err(WireError::Disconnected { written: true }) => vec![Fate::Lost; count],
+        Err(WireError::Disconnected { written: false } | WireError::ScriptLost { .. }) => {
+            vec![Fate::Unsent; count]
+        }
         Err(error) => panic!("{error:?}"),
     }
 }
 
-/// Tasks that increment a fresh key with each call until told to stop, singly and in pipelines.
+/// Tasks that increment a fresh key with each call until told to stop: singly and in pipelines, by
+/// a command and by a script.
 struct Load {
     stop: Arc<AtomicBool>,
     tasks: JoinSet<Vec<(String, Fate)>>,
@@ -41,22 +50,28 @@ impl Load {
     fn start(connection: &Connection) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();
+        let script = Script::new("count", "return redis.call('INCR', KEYS[1])");
         for task in 0..16 {
             let (connection, stop) = (connection.clone(), Arc::clone(&stop));
+            let script = script.clone();
             tasks.spawn(async move {
-                let mut fates = Vec::new();
+                let mut all = Vec::new();
                 while !stop.load(Ordering::SeqCst) {
                     let keys: Vec<_> =
-                        (0..1 + task % 4).map(|i| format!("{task}:{}:{i}", fates.len())).collect();
-                    let incr = |key: &String| Cmd::new("INCR").arg(key);
-                    let fate = if let [key] = &keys[..] {
-                        fate(&connection.command(incr(key)).await)
-                    } else {
-                        fate(&connection.pipeline(keys.iter().map(incr).collect()).await)
+                        (0..1 + task % 4).map(|i| format!("{task}:{}:{i}", all.len())).collect();
+                    let incr = |(i, key): (usize, &String)| match (task + i) % 3 {
+                        0 => script.call(1, 32).arg(key),
+                        _ => Cmd::new("INCR").arg(key),
                     };
-                    fates.extend(keys.into_iter().map(|key| (key, fate)));
+                    let mut cmds = keys.iter().enumerate().map(incr);
+                    let outcome = match keys.len() {
+                        1 => connection.command(cmds.next().unwrap()).await.map(|one| vec![one]),
+                        _ => connection.pipeline(cmds.collect()).await,
+                    };
+                    let fates = fates(outcome, keys.len());
+                    all.extend(keys.into_iter().zip(fates));
                 }
-                fates
+                all
             });
         }
         Self { stop, tasks }
@@ -94,6 +109,7 @@ async fn a_killed_connection_fails_what_is_in_flight_and_repeats_nothing() -> Te
     let load = Load::start(&connection);
     for round in 1..=20 {
         let id = client_id_of(&connection).await.to_string();
+        valkey.cli(&["SCRIPT", "FLUSH"])?;
         valkey.cli(&["CLIENT", "KILL", "ID", &id])?;
         reconnected(&connection, round).await;
     }
