@@ -1,122 +1,15 @@
 //! Faults planted one at a time: each is found, found and mended, and gone after that.
 
+#[path = "doctor_planted/ground.rs"]
+mod ground;
 mod support;
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use emq_keys::{QueueFact, QueueKeys};
-use emq_scripts::{
-    AdmitOptions, Claim, Diagnosis, Enqueue, Fenced, Finding, LaneClaim, LaneEnqueue, LaneLimit,
-    LanePause, LaneWeight, Name, Place, QueuePause, Retry, Schedule, ScriptCall, When,
-};
-use emq_testkit::Valkey;
-use support::checkup::{checkup, checkup_counted};
-use support::keyspace::{Snapshot, snapshot};
-use support::{ask, fenced, job, lane, queue};
-
-const LEASE: Duration = Duration::from_secs(60);
-
-/// Flat jobs: 1 leased, 2 dead, 3 scheduled, 4 to 6 pending, 4 with a unique key. Lane 1: 10 leased,
-/// 11 to 13 pending; lane 2, parked: 20 and 21 pending; lane 3, at its ceiling: 30 leased, 31
-/// pending. Lane 4 has a weight.
-struct Ground {
-    _valkey: Valkey,
-    fenced: Fenced,
-    keys: QueueKeys,
-}
-
-impl Ground {
-    async fn new() -> Ground {
-        let valkey = Valkey::start().unwrap();
-        let fenced = fenced(&valkey).await;
-        Ground { _valkey: valkey, fenced, keys: queue("orders") }
-    }
-
-    async fn call<C: ScriptCall>(&self, call: C) -> C::Reply {
-        self.fenced.call(&self.keys, &call).await.unwrap()
-    }
-
-    async fn laned(&self, g: u64, n: u64) {
-        let (id, group, options) = (job(n), lane(g), AdmitOptions::default());
-        self.call(LaneEnqueue { id, payload: b"p", group, options, durable: false }).await;
-    }
-
-    async fn fill(&self) {
-        ask(self.fenced.connection(), &["FLUSHDB"]).await;
-        for n in [1, 2, 4, 5, 6] {
-            let unique = (n == 4).then_some("key");
-            let options = AdmitOptions { unique, kind: Some("mail"), ..AdmitOptions::default() };
-            self.call(Enqueue { id: job(n), payload: b"p", options, durable: false }).await;
-        }
-        self.call(Claim { lease: LEASE, ticket: Some("me.1") }).await.unwrap();
-        let held = self.call(Claim { lease: LEASE, ticket: None }).await.unwrap();
-        let bury = Retry {
-            id: held.id,
-            token: held.token,
-            ticket: None,
-            delay: Duration::ZERO,
-            max_attempts: 1,
-            error: "why",
-            force_dead: true,
-        };
-        self.call(bury).await;
-        let (when, options) = (When::In(Duration::from_secs(600)), AdmitOptions::default());
-        let id = job(3);
-        self.call(Schedule { id, payload: b"p", group: None, when, options, durable: false }).await;
-        for (g, n) in [(1, 10), (1, 11), (1, 12), (1, 13), (3, 30), (3, 31), (2, 20), (2, 21)] {
-            self.laned(g, n).await;
-        }
-        self.call(LaneLimit { group: lane(3), limit: 1 }).await;
-        for _ in 0..2 {
-            self.call(LaneClaim { lease: LEASE, ticket: None }).await.unwrap();
-        }
-        self.call(LanePause { group: lane(2) }).await;
-        self.call(LaneWeight { group: lane(4), weight: 3 }).await;
-    }
-
-    async fn ask(&self, words: &[&str]) -> emq_wire::Reply {
-        ask(self.fenced.connection(), words).await
-    }
-
-    async fn check(&self, repair: bool) -> Vec<Diagnosis> {
-        checkup(&self.fenced, &self.keys, repair).await
-    }
-
-    async fn snapshot(&self) -> Snapshot {
-        snapshot(self.fenced.connection(), "emq:{orders}:*").await
-    }
-
-    /// The words with `{job n}`, `{row n}`, `{lane n}`, `{lane key n}` and facts as `:ring` put in.
-    fn spoken(&self, words: &str) -> Vec<String> {
-        let word = |word: &str| {
-            let number = |head: &str| word.strip_prefix(head).and_then(|n| n.parse::<u64>().ok());
-            if let Some(n) = number("job=") {
-                job(n).to_string()
-            } else if let Some(n) = number("row=") {
-                self.keys.job(&job(n))
-            } else if let Some(g) = number("lane=") {
-                lane(g).to_string()
-            } else if let Some(g) = number("jobs=") {
-                self.keys.lane(&lane(g))
-            } else if word == "''" {
-                String::new()
-            } else if let Some(fact) = word.strip_prefix(':') {
-                format!("{}{fact}", self.keys.base())
-            } else {
-                word.to_owned()
-            }
-        };
-        words.split(' ').map(word).collect()
-    }
-
-    async fn plant(&self, commands: &[&str]) {
-        for command in commands {
-            let words = self.spoken(command);
-            self.ask(&words.iter().map(String::as_str).collect::<Vec<_>>()).await;
-        }
-    }
-}
+use emq_keys::QueueFact;
+use emq_scripts::{Claim, Diagnosis, Finding, LaneClaim, Name, Place, QueuePause};
+use ground::{Ground, LEASE};
+use support::checkup::checkup_counted;
+use support::{job, lane};
 
 fn id(n: u64) -> Name {
     job(n).into()
@@ -278,6 +171,7 @@ fn of_the_queue() -> Vec<Fault> {
         (&["HSET :meta paused ''"], meta("paused", "")),
         (&["HSET :meta left soon"], meta("left", "soon")),
         (&["HSET :meta spent lane=1"], meta("spent", lane(1).as_str())),
+        (&["HSET :meta spent part=2"], meta("spent", &format!("{}|1", lane(2)))),
     ]
 }
 
@@ -317,6 +211,33 @@ async fn faults_of_the_queue() {
     found_and_mended(&Ground::new().await, of_the_queue()).await;
 }
 
+/// One fault is one finding, however often it is met.
+#[tokio::test]
+async fn a_fault_of_one_kind_is_told_once() {
+    let ground = Ground::new().await;
+    let places = vec![Place::Active, Place::Lane(tenant(1))];
+    let faults: Vec<Fault> = vec![
+        // Its state says that it holds no lease, so the lane's count is right.
+        (&["ZADD :active 9 job=11"], Finding::InTwoSets { id: id(11), places }),
+        (&["ZREM :pending job=6"], Finding::RowWithoutSet { id: id(6), state: "pending".into() }),
+        (&["DEL row=5"], Finding::SetWithoutRow { id: id(5), places: vec![Place::Pending] }),
+        (&["LREM :ring 0 lane=1"], Finding::LaneMissingFromRing { lane: tenant(1) }),
+        (&["RPUSH :ring lane=1"], Finding::LaneTwiceInRing { lane: tenant(1) }),
+        (
+            &["HSET :unique gone job=99"],
+            Finding::UniqueWithoutOwner { key: name("gone"), holder: id(99) },
+        ),
+    ];
+    for (commands, finding) in faults {
+        ground.fill().await;
+        ground.plant(commands).await;
+        for repair in [false, true] {
+            let told = [Diagnosis { finding: finding.clone(), mended: repair }];
+            assert_eq!(ground.check(repair).await, told, "{commands:?}");
+        }
+    }
+}
+
 /// Faults that aren't mended are told each time, and nothing of them is touched.
 #[tokio::test]
 async fn what_is_only_reported() {
@@ -326,6 +247,7 @@ async fn what_is_only_reported() {
         (&["DEL row=5", "SET row=5 text"], broken(5, "type")),
         (&["HDEL row=5 payload"], broken(5, "payload")),
         (&["HSET row=5 attempts x"], broken(5, "attempts")),
+        (&["HSET row=5 attempts ''"], broken(5, "attempts")),
         (&["HSET row=5 group nobody"], broken(5, "group")),
         (&["HSET row=5 state asleep", "ZREM :pending job=5"], broken(5, "state")),
         (&["HSET row=5 unique key"], Finding::UniqueContested { id: id(5), key: name("key") }),

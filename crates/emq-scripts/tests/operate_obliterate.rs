@@ -67,7 +67,8 @@ impl Ground {
     }
 
     /// 40 jobs: 10 flat pending, 4 scheduled, 3 dead, and in lanes 15 pending, 8 leased; lane 1 is
-    /// parked, lane 2 at its ceiling, and a lane without jobs has a weight.
+    /// parked, lane 2 at its ceiling, lane 0 in the midst of its share, and a lane without jobs has a
+    /// weight.
     async fn fill(&self) {
         for n in 0..15 {
             let key = format!("key {n}");
@@ -97,7 +98,8 @@ impl Ground {
             let group = (n % 2 == 0).then(|| lane(3));
             self.call(Schedule { id, payload: b"p", group, when, options, durable: false }).await;
         }
-        self.call(LaneLimit { group: lane(2), limit: 2 }).await;
+        self.call(LaneLimit { group: lane(2), limit: 1 }).await;
+        self.call(LaneWeight { group: lane(0), weight: 3 }).await;
         self.call(LaneWeight { group: lane(9), weight: 5 }).await;
         for n in 0..21 {
             let (id, group, options) = (job(30 + n), lane(n % 3), AdmitOptions::default());
@@ -230,27 +232,47 @@ async fn a_producer_that_goes_on_loses_nothing_halfway() {
     assert_eq!(paused.as_bytes(), None);
 }
 
+/// Lanes of the ring and parked ones are the last that hold jobs, and a step ends amid them.
+#[tokio::test]
+async fn lanes_go_in_steps_too() {
+    for limit in [1, 3, 4, 9] {
+        let ground = Ground::new().await;
+        for n in 0..10 {
+            let (id, group, options) = (job(n), lane(n / 2), AdmitOptions::default());
+            ground.call(LaneEnqueue { id, payload: b"p", group, options, durable: false }).await;
+        }
+        for g in [3, 4] {
+            ground.call(LanePause { group: lane(g) }).await;
+        }
+        ground.call(QueuePause).await;
+        let (removed, _) = ground.obliterate(false, limit).await;
+        assert_eq!((removed, ground.left().await), (10, Snapshot::new()), "{limit}");
+    }
+}
+
 #[tokio::test]
 async fn torn_pasts_stop_no_step() {
     let ground = Ground::new().await;
-    ground.fill().await;
-    ground.call(QueuePause).await;
     let connection = ground.fenced.connection();
     let (ring, gactive) = (ground.keys.ring(), ground.keys.gactive());
-    for n in 30..50 {
-        ask(connection, &["DEL", &ground.keys.job(&job(n))]).await;
-    }
-    for _ in 0..5 {
-        ask(connection, &["LPUSH", ring, lane(7).as_str(), lane(0).as_str()]).await;
-        ask(connection, &["RPUSH", ring, lane(0).as_str(), "no lane"]).await;
-    }
-    ask(connection, &["HSET", gactive, lane(2).as_str(), "9", lane(6).as_str(), "0"]).await;
-    ask(connection, &["ZADD", ground.keys.pending(), "0", "no id"]).await;
-    ask(connection, &["ZADD", ground.keys.dead(), "0", job(20).as_str()]).await;
-    for limit in [1, 1000] {
-        support::soon(ground.obliterate(true, limit)).await;
-        assert_eq!(ground.left().await, Snapshot::new());
+    for limit in [1, 2, 3, 5, 1000] {
         ground.fill().await;
         ground.call(QueuePause).await;
+        for n in 30..50 {
+            ask(connection, &["DEL", &ground.keys.job(&job(n))]).await;
+        }
+        for _ in 0..5 {
+            ask(connection, &["LPUSH", ring, lane(7).as_str(), lane(0).as_str()]).await;
+            ask(connection, &["RPUSH", ring, lane(0).as_str(), "no lane"]).await;
+        }
+        for n in 60..66 {
+            let (id, group, options) = (job(n), lane(7), AdmitOptions::default());
+            ground.call(LaneEnqueue { id, payload: b"p", group, options, durable: false }).await;
+        }
+        ask(connection, &["HSET", gactive, lane(2).as_str(), "9", lane(6).as_str(), "0"]).await;
+        ask(connection, &["ZADD", ground.keys.pending(), "0", "no id"]).await;
+        ask(connection, &["ZADD", ground.keys.dead(), "0", job(20).as_str()]).await;
+        support::soon(ground.obliterate(true, limit)).await;
+        assert_eq!(ground.left().await, Snapshot::new(), "{limit}");
     }
 }

@@ -29,7 +29,7 @@ pub enum Look<'a> {
     /// These lanes: in the ring exactly when serviceable, their settings numbers. At most
     /// [`Look::MAX_SUBJECTS`].
     Lanes(&'a [Standing]),
-    /// The counts of leases out, of all lanes at once.
+    /// The counts of leases out, of all lanes at once. At most 1,000 findings.
     Leases,
     /// These unique keys: held for jobs that have them. At most [`Look::MAX_SUBJECTS`].
     Unique(&'a [Bytes]),
