@@ -116,12 +116,24 @@ async fn greet(link: &mut BootLink, config: &Config) -> Result<(), BootError> {
     }
     let last = [Cmd::new("CLIENT").arg("ID"), Cmd::new("PING")].into_iter().collect::<Pipeline>();
     let mut replies = link.exchange(last.encode()).await.map_err(BootError::Passing)?.into_iter();
-    link.client_id = accepted("CLIENT ID", replies.next())?.as_int();
+    let id = accepted("CLIENT ID", replies.next())?;
+    link.client_id = id.as_int();
+    if link.client_id.is_none() {
+        return Err(no_server("CLIENT ID", &id));
+    }
     match accepted("PING", replies.next()) {
+        Ok(pong) if pong.as_bytes().is_some_and(|text| *text == b"PONG"[..]) => Ok(()),
+        Ok(other) => Err(no_server("PING", &other)),
         // A user without PING: the probes of a quiet connection are answered all the same.
         Err(BootError::Fatal(WireError::Boot { source, .. })) if source.is("NOPERM") => Ok(()),
-        outcome => outcome.map(drop),
+        Err(error) => Err(error),
     }
+}
+
+/// Whoever answers like this isn't what we speak to.
+fn no_server(step: &'static str, reply: &Reply) -> BootError {
+    let found = format!("{reply:?}").chars().take(200).collect();
+    BootError::Passing(WireError::Unexpected { step, found })
 }
 
 /// Asks for RESP3 where the configuration wants it; answers whether that authenticated too.

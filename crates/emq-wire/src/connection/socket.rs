@@ -27,6 +27,7 @@ impl Socket {
         match &config.address {
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                refuse_own_echo(&stream)?;
                 stream.set_nodelay(true)?;
                 let (least, most) = (*KEEPALIVE_SECONDS.start(), *KEEPALIVE_SECONDS.end());
                 let quiet = config.heartbeat.as_secs().clamp(least, most);
@@ -42,6 +43,15 @@ impl Socket {
             }
         }
     }
+}
+
+/// Where nobody listens, a dial from the very port that it aims at meets itself: it would read its
+/// own commands as replies, and keep the port from the server that is to come back.
+fn refuse_own_echo(stream: &TcpStream) -> io::Result<()> {
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens there"));
+    }
+    Ok(())
 }
 
 impl AsyncRead for Socket {
@@ -89,6 +99,16 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_met_itself_is_no_connection() {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let own = socket.local_addr().unwrap();
+        let stream = socket.connect(own).await.unwrap();
+        let refusal = refuse_own_echo(&stream).unwrap_err();
+        assert_eq!(refusal.kind(), io::ErrorKind::ConnectionRefused);
+    }
 
     #[tokio::test]
     async fn small_writes_leave_at_once_and_the_kernel_probes() {
