@@ -235,19 +235,36 @@ async fn a_producer_that_goes_on_loses_nothing_halfway() {
 /// Lanes of the ring and parked ones are the last that hold jobs, and a step ends amid them.
 #[tokio::test]
 async fn lanes_go_in_steps_too() {
-    for limit in [1, 3, 4, 9] {
+    for (limit, parked) in [(1, vec![3, 4]), (3, vec![]), (4, vec![3, 4]), (9, vec![])] {
         let ground = Ground::new().await;
         for n in 0..10 {
             let (id, group, options) = (job(n), lane(n / 2), AdmitOptions::default());
             ground.call(LaneEnqueue { id, payload: b"p", group, options, durable: false }).await;
         }
-        for g in [3, 4] {
+        for g in parked {
             ground.call(LanePause { group: lane(g) }).await;
         }
         ground.call(QueuePause).await;
         let (removed, _) = ground.obliterate(false, limit).await;
         assert_eq!((removed, ground.left().await), (10, Snapshot::new()), "{limit}");
     }
+}
+
+/// A lane that a torn ring names twice doesn't take those between its places along.
+#[tokio::test]
+async fn a_ring_that_names_a_lane_twice_loses_no_other() {
+    let ground = Ground::new().await;
+    for (g, n) in (0..11).map(|n| (u64::from(n > 0), n)) {
+        let (id, group, options) = (job(n), lane(g), AdmitOptions::default());
+        ground.call(LaneEnqueue { id, payload: b"p", group, options, durable: false }).await;
+    }
+    ask(ground.fenced.connection(), &["RPUSH", ground.keys.ring(), lane(0).as_str()]).await;
+    ground.call(QueuePause).await;
+    assert_eq!(ground.step(false, 5).await, Obliterated { removed: 5, left: true });
+    let ring = ask(ground.fenced.connection(), &["LINDEX", ground.keys.ring(), "0"]).await;
+    assert_eq!(ring.as_bytes().unwrap()[..], lane(1).as_bytes()[..]);
+    assert_eq!(ground.obliterate(false, 5).await.0, 6);
+    assert_eq!(ground.left().await, Snapshot::new());
 }
 
 #[tokio::test]
