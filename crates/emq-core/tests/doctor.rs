@@ -109,7 +109,7 @@ async fn ids_in_wrong_sets_are_put_right() {
     let ghost = bus.mint_job().await.unwrap();
     let ghost_text = ghost.to_string();
     raw::run(&queue, &["ZADD", queue.keys().pending(), "0", &ghost_text]).await;
-    raw::run(&queue, &["ZADD", queue.keys().dead(), "0", &waits.to_string()]).await;
+    raw::run(&queue, &["ZADD", queue.keys().dead(), "0", waits.as_str()]).await;
     raw::run(&queue, &["HSET", &queue.keys().job(&dead), "state", "dead"]).await;
     let found = cured(&queue).await;
     assert!(
