@@ -47,6 +47,22 @@ async fn the_quick_start_enqueues_and_works_its_job() {
 }
 
 #[tokio::test]
+async fn the_small_tenant_doesnt_wait_for_the_storm() {
+    let said = run("tenants", Some(&Valkey::start().unwrap())).await;
+    assert!(said.contains("40 wait, ceiling Some(2), weight 1"), "{said}");
+    assert!(said.contains("12 wait, ceiling None, weight 3"), "{said}");
+    let place = said.lines().find_map(|line| {
+        line.strip_prefix("small: the last of 4 jobs started at place ")?.parse::<u32>().ok()
+    });
+    // A turn is five jobs: small is through after four turns, give or take the four slots. In one
+    // flat queue it would have waited for the fifty-two jobs before its own.
+    assert!(place.unwrap() <= 24, "{said}");
+    let at_once = said.lines().find_map(|line| line.strip_prefix("storm had at most "));
+    assert!(matches!(at_once.unwrap().as_bytes()[0], b'1' | b'2'), "{said}");
+    assert!(said.ends_with("56 jobs done\n"), "{said}");
+}
+
+#[tokio::test]
 async fn a_killed_process_leaves_its_checkpoint_to_the_next() {
     // By itself, as a reader would run it.
     let said = run("checkpoints", None).await;
