@@ -85,6 +85,43 @@ async fn a_frame_that_is_none_is_typed_for_its_caller_and_the_socket_is_dropped(
     Ok(())
 }
 
+/// However the answers are portioned, what came before the end reaches its callers.
+#[tokio::test]
+async fn many_replies_before_the_end_are_all_delivered() -> Test {
+    let peer = Peer::listen().await;
+    let (connection, mut link) = connected(peer.config(), &peer).await;
+    for (round, last_words) in ["", "?\r\n", "+one more\r\n*1\r\n"].iter().enumerate() {
+        let more = usize::from(last_words.starts_with('+'));
+        let mut calls: Vec<_> =
+            (0..500).map(|_| Box::pin(connection.command(cmd("GET k")))).collect();
+        begin(&mut calls).await;
+        for _ in 0..500 {
+            link.next().await;
+        }
+        let replies: String = (0..333).map(|n| format!("+{n}\r\n")).collect();
+        link.send(replies + last_words).await;
+        let mut calls = calls.into_iter();
+        for n in 0..333 + more {
+            let reply = soon("a reply", calls.next().unwrap()).await?;
+            assert!(n >= 333 || text(&reply) == n.to_string());
+        }
+        drop(link);
+        let mut lost = Vec::new();
+        for call in calls {
+            lost.push(soon("an answer", call).await.unwrap_err());
+        }
+        let typed = matches!(lost[0], WireError::Protocol(_));
+        assert_eq!(typed, last_words.starts_with('?'), "{:?}", lost[0]);
+        for error in &lost[usize::from(typed)..] {
+            assert!(matches!(error, WireError::Disconnected { written: true }), "{error:?}");
+        }
+        assert_eq!(connection.in_flight(), 0);
+        link = peer.serve().await;
+        reconnected(&connection, round as u64 + 1).await;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_endless_line_ends() -> Test {
     let peer = Peer::listen().await;
