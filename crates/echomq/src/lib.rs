@@ -37,6 +37,7 @@
 //! * An enqueue is idempotent by id while the job's row exists.
 //! * Leases, delays and due times are on the server's clock.
 //! * The bus is volatile unless an enqueue asks for [`Durability`].
+//! * Lanes of a queue, a tenant's for instance, take turns: [`Queue::lane`].
 //!
 //! An effect happens exactly once only where a store absorbs the job's name: the handler itself
 //! may run twice.
@@ -72,7 +73,7 @@ pub use emq_wire::Config;
 pub mod prelude {
     pub use emq_core::{
         Backoff, Bus, Durability, EnqueueOptions, Enqueued, Error, Failure, Handler, Job, JobError,
-        NewJob, Queue, TypedQueue, Verdict, Worker,
+        Lane, NewJob, Queue, TypedLane, TypedQueue, Verdict, Worker,
     };
     pub use emq_keys::BrandedId;
 }
