@@ -31,6 +31,25 @@ pub struct RequeuedAll {
     pub gone: u64,
 }
 
+impl RequeuedAll {
+    /// Counts the outcomes of a step; answers the first that is a failure.
+    fn add(
+        &mut self,
+        step: &[Requeue],
+        outcomes: Vec<Result<Requeued, CallError>>,
+    ) -> Option<Error> {
+        let mut failed = None;
+        for (call, outcome) in step.iter().zip(outcomes) {
+            match outcome.map_err(|error| Error::of_job(call.id, error)) {
+                Ok(Requeued::Done) => self.requeued += 1,
+                Ok(Requeued::NoRow) | Err(Error::State { .. }) => self.gone += 1,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed
+    }
+}
+
 impl Morgue {
     pub(crate) fn new(queue: Queue) -> Morgue {
         Morgue { queue }
@@ -72,7 +91,8 @@ impl Morgue {
         self.requeue_all_with(|_| {}).await
     }
 
-    /// As [`Morgue::requeue_all`], and says after each round trip what was done so far.
+    /// As [`Morgue::requeue_all`], and says after each round trip what was done so far, also before
+    /// it fails.
     ///
     /// # Errors
     /// As [`Morgue::requeue_all`].
@@ -93,25 +113,16 @@ impl Morgue {
             let step: Vec<Requeue> = ids(&reply).map(|id| Requeue { id }).collect();
             let Some(last) = step.last() else { return Ok(done) };
             from = format!("({}", last.id);
-            for (call, outcome) in step.iter().zip(self.requeue_step(&step).await?) {
-                match outcome.map_err(|error| Error::of_job(call.id, error)) {
-                    Ok(Requeued::Done) => done.requeued += 1,
-                    Ok(Requeued::NoRow) | Err(Error::State { .. }) => done.gone += 1,
-                    Err(error) => return Err(error),
-                }
-            }
+            let failed =
+                done.add(&step, self.queue.call_all(&step).await.map_err(Error::of_queue)?);
             progress(done);
+            if let Some(error) = failed {
+                return Err(error);
+            }
             if page.len() < REQUEUE_STEP {
                 return Ok(done);
             }
         }
-    }
-
-    async fn requeue_step(
-        &self,
-        step: &[Requeue],
-    ) -> Result<Vec<Result<Requeued, CallError>>, Error> {
-        self.queue.call_all(step).await.map_err(Error::of_queue)
     }
 
     /// Deletes all dead letters, a thousand at a time. Answers how many.

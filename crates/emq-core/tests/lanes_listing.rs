@@ -4,10 +4,11 @@ mod ground;
 
 use std::collections::{HashMap, HashSet};
 
-use emq_core::{LaneStatus, NewJob, Queue};
+use emq_core::{Error, LaneStatus, NewJob, Queue};
 use emq_keys::BrandedId;
+use emq_testkit::{Fsync, Valkey};
 use ground::raw::{self, tenant};
-use ground::{LONG, shared};
+use ground::{LONG, bus_on, shared, until};
 
 /// Enqueues jobs in each of some lanes.
 async fn fill(queue: &Queue, lanes: &[BrandedId], jobs_each: usize) {
@@ -111,6 +112,28 @@ async fn lanes_that_take_their_turn_meanwhile_are_listed_all_the_same() {
     all.extend(listing.collect().await.unwrap());
     let all = by_lane(all);
     assert_eq!(all.keys().collect::<HashSet<_>>(), lanes.iter().collect());
+}
+
+#[tokio::test]
+async fn a_listing_goes_on_after_a_lost_server() {
+    let valkey = Valkey::builder().append_only(Fsync::Always).start().unwrap();
+    let (_bus, queue) = bus_on(&valkey).await;
+    let lanes = tenants(0..1_300);
+    fill(&queue, &lanes, 1).await;
+    queue.lane(tenant("more")).limit(1).await.unwrap();
+    let mut listing = queue.lanes();
+    let mut all = listing.page().await.unwrap().unwrap();
+    valkey.kill9().unwrap();
+    let lost = listing.page().await;
+    assert!(matches!(lost, Err(Error::Disconnected { .. })), "{lost:?}");
+    valkey.start_again().unwrap();
+    until("the server", async || {
+        let page = listing.page().await;
+        page.is_ok_and(|page| page.inspect(|page| all.extend(page)).is_some())
+    })
+    .await;
+    all.extend(listing.collect().await.unwrap());
+    assert_eq!(by_lane(all).len(), 1_301);
 }
 
 #[tokio::test]
