@@ -1,8 +1,8 @@
 //! A long job saves its progress, its process is killed in the middle, and another process goes on
 //! where the last checkpoint was.
 //!
-//! Needs no server: without `EMQ_VALKEY_URL` it starts one. `checkpoints work <ms>` is the process
-//! that is killed; it works for so long at each step.
+//! Needs no server: without `EMQ_VALKEY_URL` it starts one. `checkpoints work <step>` is the process
+//! that is killed; it gets stuck at that step.
 #![allow(clippy::print_stdout)] // An example speaks on standard output.
 
 mod server;
@@ -24,15 +24,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (url, _server) = server::find()?;
     let queue = Bus::connect(&url).await?.queue("reports")?;
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, step_ms] = &args[..]
+    if let [role, step] = &args[..]
         && role == "work"
     {
-        return work(&queue, Duration::from_millis(step_ms.parse()?)).await;
+        return work(&queue, Some(step.parse()?)).await;
     }
 
     println!("{:?}", queue.enqueue("the year's report").await?);
     let mut first = Command::new(std::env::current_exe()?)
-        .args(["work", "1000"])
+        .args(["work", "3"])
         .env("EMQ_VALKEY_URL", &url)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -46,11 +46,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("first process: killed");
         }
     }
-    work(&queue, Duration::from_millis(10)).await
+    work(&queue, None).await
 }
 
 /// Works until one job is done.
-async fn work(queue: &Queue, step: Duration) -> Result<(), Box<dyn std::error::Error>> {
+async fn work(queue: &Queue, stuck_at: Option<u32>) -> Result<(), Box<dyn std::error::Error>> {
     let (done, mut finished) = mpsc::channel(1);
     let worker = Worker::builder(queue)
         .lease(LEASE)
@@ -58,7 +58,7 @@ async fn work(queue: &Queue, step: Duration) -> Result<(), Box<dyn std::error::E
         .handler(move |job: Job<_>| {
             let done = done.clone();
             async move {
-                report(&job, step).await?;
+                report(&job, stuck_at).await?;
                 Ok(done.send(job.attempt()).await?)
             }
         })
@@ -71,14 +71,15 @@ async fn work(queue: &Queue, step: Duration) -> Result<(), Box<dyn std::error::E
 
 /// The long job. What it does at a step may happen twice, when it is killed between the step and
 /// its checkpoint; what was saved is never done again.
-async fn report<T>(job: &Job<T>, step: Duration) -> Result<(), JobError> {
+async fn report<T>(job: &Job<T>, stuck_at: Option<u32>) -> Result<(), JobError> {
     let saved = match job.checkpoint() {
         Some(saved) => std::str::from_utf8(saved)?.parse::<u32>()?,
         None => 0,
     };
     println!("attempt {} begins after step {saved}", job.attempt());
     for n in saved + 1..=STEPS {
-        tokio::time::sleep(step).await;
+        let stuck = stuck_at == Some(n);
+        tokio::time::sleep(Duration::from_millis(if stuck { 3_600_000 } else { 20 })).await;
         job.save(n.to_string().as_bytes()).await?;
         println!("step {n} is saved");
     }

@@ -54,9 +54,9 @@ async fn the_small_tenant_doesnt_wait_for_the_storm() {
     let place = said.lines().find_map(|line| {
         line.strip_prefix("small: the last of 4 jobs started at place ")?.parse::<u32>().ok()
     });
-    // A turn is five jobs: small is through after four turns, give or take the four slots. In one
+    // Small is through after four turns of at most six jobs, give or take the four slots. In one
     // flat queue it would have waited for the fifty-two jobs before its own.
-    assert!(place.unwrap() <= 24, "{said}");
+    assert!(place.unwrap() <= 28, "{said}");
     let at_once = said.lines().find_map(|line| line.strip_prefix("storm had at most "));
     assert!(matches!(at_once.unwrap().as_bytes()[0], b'1' | b'2'), "{said}");
     assert!(said.ends_with("56 jobs done\n"), "{said}");
@@ -67,10 +67,9 @@ async fn a_killed_process_leaves_its_checkpoint_to_the_next() {
     // By itself, as a reader would run it.
     let said = run("checkpoints", None).await;
     assert!(said.contains("first process: attempt 1 begins after step 0\n"), "{said}");
-    assert!(said.contains("first process: killed\nattempt 2 begins after step "), "{said}");
-    assert!(!said.contains("attempt 2 begins after step 0"), "{said}");
+    assert!(said.contains("first process: killed\nattempt 2 begins after step 2\n"), "{said}");
+    assert!(said.contains("step 10 is saved\ndone in attempt "), "{said}");
     assert!(!said.contains("first process: done"), "{said}");
-    assert!(said.ends_with("step 10 is saved\ndone in attempt 2\n"), "{said}");
 }
 
 #[tokio::test]
