@@ -5,6 +5,8 @@ mod container;
 mod demo;
 mod fuzz;
 mod layers;
+#[cfg(test)]
+mod readme;
 mod rung;
 mod sh;
 mod test;

@@ -47,9 +47,6 @@
 //! * [`wire`]: the connector.
 //! * [`scripts`]: the Lua bundle, its typed calls, the fence.
 //! * [`core`](mod@core): queues, jobs, leases, workers, operator verbs; also at this crate's root.
-//!
-//! # Features
-//! * `tls`: `valkeys://` URLs.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
