@@ -109,7 +109,7 @@ async fn lanes_that_take_their_turn_meanwhile_are_listed_all_the_same() {
         queue.claim_lane(LONG).await.unwrap().unwrap().complete().await.unwrap();
     }
     assert_eq!(raw::int(&queue, &["EXISTS", queue.keys().gactive()]).await, 0);
-    all.extend(listing.collect().await.unwrap());
+    all.extend(tokio::spawn(listing.collect()).await.unwrap().unwrap());
     let all = by_lane(all);
     assert_eq!(all.keys().collect::<HashSet<_>>(), lanes.iter().collect());
 }
