@@ -336,14 +336,25 @@ elseif look == 'lanes' then
   end
 elseif look == 'leases' then
   local flying = call('ZCARD', active)
-  if flying > 5000 then
+  if flying > 4000 then
     found('leases_uncounted', 'active', tostring(flying), false)
   else
-    local ids, counts, groups, known = call('ZRANGE', active, '0', '-1'), {}, {}, 0
-    for i = 1, #ids do
-      local fields = pcall('HMGET', base .. 'job:' .. ids[i], 'state', 'group')
-      local group = fields[2]
-      if fields[1] == 'active' and group and group ~= '' then
+    local job, counts, groups, known = base .. 'job:', {}, {}, 0
+    -- One command reads them all, at a third of the time; a user without rights on every key, and a
+    -- cluster, may be denied it.
+    local read = pcall('SORT_RO', active, 'BY', 'nosort', 'GET', job .. '*->state',
+      'GET', job .. '*->group')
+    if read.err then
+      read = {}
+      local ids = call('ZRANGE', active, '0', '-1')
+      for i = 1, #ids do
+        local fields = pcall('HMGET', job .. ids[i], 'state', 'group')
+        read[2 * i - 1], read[2 * i] = fields[1] or false, fields[2] or false
+      end
+    end
+    for i = 1, #read, 2 do
+      local group = read[i + 1]
+      if read[i] == 'active' and group and group ~= '' then
         if not counts[group] then
           counts[group], groups[#groups + 1] = 0, group
         end
@@ -351,12 +362,14 @@ elseif look == 'leases' then
       end
     end
     local faults = {}
-    for i = 1, #groups do
-      local group = groups[i]
-      local field = call('HGET', gactive, group)
-      known = field and known + 1 or known
-      if field ~= tostring(counts[group]) then
-        faults[#faults + 1] = { group, counts[group], field }
+    for at = 1, #groups, 500 do
+      local fields = call('HMGET', gactive, unpack(groups, at, math.min(at + 499, #groups)))
+      for i = 1, #fields do
+        local group, field = groups[at + i - 1], fields[i]
+        known = field and known + 1 or known
+        if field ~= tostring(counts[group]) then
+          faults[#faults + 1] = { group, counts[group], field }
+        end
       end
     end
     -- Fields of lanes without leases, looked for only when there are any.

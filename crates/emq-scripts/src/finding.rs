@@ -217,7 +217,7 @@ pub enum Finding {
         /// The field, as it stands; empty when there is none.
         found: Name,
     },
-    /// Not a fault: more leases are out than can be counted in one instant (5,000), so those of
+    /// Not a fault: more leases are out than can be counted in one instant (4,000), so those of
     /// lanes weren't compared. Look again when fewer are.
     LeasesUncounted {
         /// The leases out.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use emq_keys::{BrandedId, QueueKeys};
 use emq_scripts::{
-    AdmitOptions, Claim, Diagnosis, Doctor, Doctored, Enqueue, Fenced, Finding, LaneClaim,
-    LaneEnqueue, LaneLimit, Look, Name, Next, Schedule, ScriptCall, Seat, Standing, When,
+    AdmitOptions, Claim, Diagnosis, Doctor, Doctored, Enqueue, FenceOptions, Fenced, Finding,
+    LaneClaim, LaneEnqueue, LaneLimit, Look, Name, Next, Schedule, ScriptCall, Seat, Standing,
+    When,
 };
 use emq_testkit::Valkey;
 use emq_wire::Reply;
@@ -225,16 +226,16 @@ async fn a_long_ring_is_walked_a_few_times_a_call() {
 #[tokio::test]
 async fn more_leases_than_can_be_counted_at_once_are_left_alone() {
     let ground = Ground::new().await;
-    let ids: Vec<String> = (0..5001).map(|n| job(n).to_string()).collect();
+    let ids: Vec<String> = (0..4001).map(|n| job(n).to_string()).collect();
     let mut words = vec!["ZADD", ground.keys.active()];
     words.extend(ids.iter().flat_map(|id| ["9", id]));
     ground.ask(&words).await;
     ground.ask(&["HSET", ground.keys.gactive(), lane(1).as_str(), "7"]).await;
-    let uncounted = Finding::LeasesUncounted { leases: 5001 };
+    let uncounted = Finding::LeasesUncounted { leases: 4001 };
     let found = ground.mend(Look::Leases).await.diagnoses;
     assert!(!uncounted.is_fault());
     assert_eq!(found, [Diagnosis { finding: uncounted, mended: false }]);
-    ground.ask(&["ZREM", ground.keys.active(), job(5000).as_str()]).await;
+    ground.ask(&["ZREM", ground.keys.active(), job(4000).as_str()]).await;
     let lane: Name = lane(1).into();
     let count = Finding::LeaseCount { lane, expected: 0, found: Name::new("7") };
     let found = ground.mend(Look::Leases).await.diagnoses;
@@ -260,4 +261,35 @@ async fn counts_without_leases_are_mended_to_the_last() {
     }
     let left = ground.ask(&["EXISTS", ground.keys.gactive()]).await;
     assert_eq!((mended, left.as_int()), (2500, Some(0)));
+}
+
+/// A user with rights on the bus's keys alone is denied the quick way to read many rows.
+#[tokio::test]
+async fn leases_are_counted_without_rights_on_every_key() {
+    let rules = "on >secret ~emq:* ~{emq}:* +@all";
+    let valkey = Valkey::builder().acl_user("ann", rules).start().unwrap();
+    let config = valkey.url_as("ann", "secret").parse().unwrap();
+    let fenced = Fenced::connect(config, FenceOptions::default()).await.unwrap();
+    let ground = Ground { _valkey: valkey, fenced, keys: queue("orders") };
+    for (g, n) in [(1, 10), (1, 11), (2, 20), (3, 30)] {
+        ground.laned(g, n).await;
+    }
+    for _ in 0..4 {
+        ground.call(LaneClaim { lease: LEASE, ticket: None }).await.unwrap();
+    }
+    assert_eq!(ground.mend(Look::Leases).await.diagnoses, []);
+    ground.ask(&["DEL", &ground.keys.job(&job(11))]).await;
+    ground.ask(&["HSET", ground.keys.gactive(), lane(2).as_str(), "5"]).await;
+    let count = |g, found: &'static str| Diagnosis {
+        finding: Finding::LeaseCount {
+            lane: lane(g).into(),
+            expected: 1,
+            found: Name::new(found.as_bytes()),
+        },
+        mended: true,
+    };
+    let mut found = ground.mend(Look::Leases).await.diagnoses;
+    found.sort_by_key(|seen| seen.finding.to_string());
+    assert_eq!(found, [count(1, "2"), count(2, "5")]);
+    assert_eq!(ground.mend(Look::Leases).await.diagnoses, []);
 }

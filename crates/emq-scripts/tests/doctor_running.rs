@@ -242,16 +242,18 @@ async fn nothing_is_found_after_random_activity() {
 
 /// Four drivers at once, each on a connection of its own, and the doctor among them: what they move
 /// under its eyes is no fault. Then also while it may mend, which it must not have to.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_found_while_four_are_at_it() {
     let valkey = Valkey::start().unwrap();
     let doctor = fenced(&valkey).await;
     let keys = queue("orders");
     let over = Arc::new(AtomicBool::new(false));
-    let mut drivers = Vec::new();
+    let mut ready = Vec::new();
     for d in 0..4 {
-        let fenced = fenced(&valkey).await;
-        let mut driver = Driver::new(&fenced, &keys, 100 + d, 1000 * d);
+        ready.push(Driver::new(&fenced(&valkey).await, &keys, 100 + d, 1000 * d));
+    }
+    let mut drivers = Vec::new();
+    for mut driver in ready {
         let over = Arc::clone(&over);
         drivers.push(tokio::spawn(async move {
             let mut steps = 0_u64;
