@@ -106,10 +106,11 @@ if id then
     elseif turning > 1 then
       call('LMOVE', ring, ring, 'LEFT', 'RIGHT')
     end
-    -- A lane's turn is over: the flat set, which counts as one more lane, is due when left is 0.
+    -- A lane's turn is over: the flat set, which counts as one more lane, is due when left is 0, and
+    -- after one turn of a ring that got shorter meanwhile.
     local left = tonumber(facts[3]) or 0
     if flat > 0 and left > 0 then
-      call('HSET', meta, 'left', math.min(left - 1, turning))
+      call('HSET', meta, 'left', math.min(left, stays and turning or turning + 1) - 1)
     end
   end
   reply = { id, fields[3], token, group, fields[4] or nil }

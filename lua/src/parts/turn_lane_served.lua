@@ -15,8 +15,9 @@ if not stays or spent >= share then
     head, n_tail = head + 1, n_tail + 1
     tail[n_tail] = j
   end
-  -- The flat set, which counts as one more lane, is due when left is 0.
+  -- The flat set, which counts as one more lane, is due when left is 0, and after one turn of a ring
+  -- that got shorter meanwhile.
   if flat > 0 and left > 0 then
-    left = math.min(left - 1, turning)
+    left = math.min(left, stays and turning or turning + 1) - 1
   end
 end

@@ -131,6 +131,7 @@ impl Rotation {
 
     /// The lane at the head gave a job.
     fn served(&mut self, group: &str) {
+        let turning = self.ring.len() as u64;
         let lane = self.lanes.get_mut(group).expect("it is known");
         lane.leases += 1;
         let (stays, weight) = (lane.is_serviceable(), lane.weight);
@@ -148,7 +149,7 @@ impl Rotation {
             self.leave(group);
         }
         if !self.flat.is_empty() && self.left > 0 {
-            self.left = (self.left - 1).min(self.ring.len() as u64);
+            self.left = self.left.min(turning) - 1;
         }
     }
 

@@ -83,6 +83,7 @@ impl World {
             Some((lane, share)) if lane == group => share + 1,
             _ => 1,
         };
+        let turning = self.ring.len() as u64;
         self.change_lane(group, |lane| {
             lane.waiting.remove(&id);
             lane.leases += 1;
@@ -96,11 +97,12 @@ impl World {
         if stays {
             self.ring.rotate_left(1);
         }
-        // A lane's turn is over: the flat set, if it has work, comes one turn nearer.
+        // A lane's turn is over: the flat set, if it has work, comes one turn nearer, and waits for no
+        // more turns than the ring had lanes.
         if !self.pending.is_empty()
             && let Some(left) = self.left.as_mut().filter(|left| **left > 0)
         {
-            *left = (*left - 1).min(self.ring.len() as u64);
+            *left = (*left).min(turning) - 1;
         }
     }
 
