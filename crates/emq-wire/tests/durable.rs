@@ -90,7 +90,7 @@ async fn a_server_that_keeps_no_file_says_so() -> Test {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_acknowledge_or_the_bound_passes() -> Test {
-    let valkey = Valkey::start()?;
+    let valkey = Valkey::builder().config("repl-diskless-sync-delay 0").start()?;
     let replica =
         Valkey::builder().config(format!("replicaof 127.0.0.1 {}", valkey.port())).start()?;
     let up = async || replica.cli(&["INFO", "replication"]).unwrap().contains("link_status:up");
