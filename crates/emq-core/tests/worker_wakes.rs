@@ -89,7 +89,8 @@ impl Scene {
 
     /// Makes a scheduled job due, of which nobody is told.
     fn fall_due(&self) {
-        let args = ["ZADD", self.queue.keys().schedule(), "XX", "1", &self.job().to_string()];
+        let job = self.job();
+        let args = ["ZADD", self.queue.keys().schedule(), "XX", "1", job.as_ref()];
         self.valkey.cli(&args).unwrap();
     }
 

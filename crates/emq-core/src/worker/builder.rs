@@ -96,6 +96,9 @@ impl Settings {
         if self.lost_cap == 0 || self.lost_cap > 1 << 31 {
             return wrong("lost_cap", "1 to 2^31");
         }
+        if self.aside > LEASE_MAX {
+            return wrong("hold_aside", "at most 2^40 ms");
+        }
         Ok(())
     }
 }

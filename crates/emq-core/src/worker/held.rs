@@ -68,6 +68,8 @@ pub(super) struct Over {
     pub(super) key: Key,
     pub(super) context: Arc<Context>,
     pub(super) ended: Ended,
+    /// When its handler was started; `None` without one.
+    pub(super) begun: Option<Instant>,
 }
 
 /// An extension that is asked for.
@@ -169,7 +171,8 @@ impl Table {
         match held.stage {
             Stage::Running | Stage::Dropping(_) => {
                 held.stage = Stage::Judged;
-                Some(Over { key, context: Arc::clone(&held.context), ended })
+                let begun = Some(held.term.begun());
+                Some(Over { key, context: Arc::clone(&held.context), ended, begun })
             }
             Stage::Decided => {
                 self.vacate(key);
@@ -240,7 +243,9 @@ impl Table {
             };
             if done {
                 held.stage = Stage::Judged;
-                over.push(Over { key, context: Arc::clone(context), ended: Ended::Dropped });
+                let begun = held.handling.is_some().then(|| held.term.begun());
+                let context = Arc::clone(context);
+                over.push(Over { key, context, ended: Ended::Dropped, begun });
             }
             let next = held.next();
             self.wake_by(next);

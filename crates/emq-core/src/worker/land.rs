@@ -111,7 +111,7 @@ impl Rounds {
             key,
         });
         let term = Term::new(&inside.settings, load.sent, now);
-        if inside.stopping.is_cancelled() || term.over(now).is_some() {
+        if inside.stopping.is_cancelled() || term.deadline() <= now {
             // Nobody here may work it (any more): it goes back as it came.
             let hold = context.hold.clone();
             self.table.judged(context, term);
@@ -119,6 +119,10 @@ impl Rounds {
         }
         match inside.routes.of(context.kind.as_ref()) {
             Some(work) => {
+                inside.tally.started.one();
+                if token == 1 {
+                    self.meters.waited(id);
+                }
                 let handling = Handling::start(work, payload, Arc::clone(&context));
                 self.table.run(context, handling, term);
             }
@@ -129,6 +133,7 @@ impl Rounds {
                     "no handler here knows this kind; the job is held aside, then handed back"
                 );
                 inside.tally.unknown.one();
+                let term = Term::of_idle(&inside.settings, load.sent, now);
                 self.table.set_aside(context, now + inside.settings.aside, term);
             }
         }

@@ -2,11 +2,13 @@
 
 mod attempt;
 mod builder;
+mod depart;
 mod handler;
 mod held;
 mod inside;
 mod job;
 mod land;
+mod meters;
 mod note;
 mod pace;
 mod park;

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use emq_wire::{ConnectionState, WireError};
+use emq_wire::ConnectionState;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::attempt::judge;
 use super::held::{Over, Table};
 use super::inside::Inside;
+use super::meters::Meters;
 use super::note::{Note, Notes};
 use super::park::{Parked, Parker};
 use super::settle::{Untold, Verdict};
 use super::status::Phase;
-use super::turns::{JOBS_MAX, Load, TURNS_MAX, Turns};
+use super::turns::{TURNS_MAX, Turns};
 use crate::error::Error;
 
 /// The first and the longest pause after a call that failed.
@@ -25,11 +26,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long a stopping worker tries to pass the wake on.
 const NUDGE_WITHIN: Duration = Duration::from_secs(1);
-/// From so many settlements on, two turns share them: the server runs one while the handlers of
-/// the other run.
-const SHARE_FROM: usize = 8;
 
-type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) struct Rounds {
     pub(super) inside: Arc<Inside>,
@@ -59,18 +57,20 @@ pub(super) struct Rounds {
     /// How often in a row a call failed.
     pub(super) failures: u32,
     /// The pause before the next call, after one that failed.
-    recovering: Option<Waiting>,
+    pub(super) recovering: Option<Waiting>,
     /// The worker stops: the wake is passed on, unless that is done.
     leaving: Option<Waiting>,
-    draining: bool,
+    pub(super) draining: bool,
     handed_back: bool,
     alarm: Pin<Box<Sleep>>,
+    pub(super) meters: Meters,
 }
 
 impl Rounds {
     pub(super) fn new(inside: Arc<Inside>, parker: Parker) -> Rounds {
         let now = Instant::now();
         let (teller, notes) = mpsc::unbounded_channel();
+        let meters = Meters::new(inside.queue.name());
         Rounds {
             inside,
             table: Table::new(),
@@ -93,6 +93,7 @@ impl Rounds {
             draining: false,
             handed_back: false,
             alarm: Box::pin(sleep_until(now)),
+            meters,
         }
     }
 
@@ -145,8 +146,14 @@ impl Rounds {
     }
 
     fn judge(&mut self, over: Over) {
-        let Over { key, context, ended } = over;
-        let verdict = judge(&self.inside, &context, ended);
+        let Over { key, context, ended, begun } = over;
+        if let Some(begun) = begun {
+            self.meters.ran(begun.elapsed());
+        }
+        let verdict = match judge(&self.inside, &context, ended) {
+            Verdict::Release if begun.is_none() => Verdict::Unknown,
+            verdict => verdict,
+        };
         tracing::debug!(id = %context.hold.id, token = context.hold.token, ?verdict, "handled");
         self.tell(Untold { key, hold: context.hold.clone(), verdict });
     }
@@ -164,72 +171,9 @@ impl Rounds {
         self.table.decided(*key);
     }
 
-    /// How many jobs a turn may claim: one for each free slot. Jobs whose settlement is on its way
-    /// don't hold a slot; no more than twice the concurrency are held in all.
-    fn free(&self) -> usize {
-        if self.inside.stopping.is_cancelled() || self.draining {
-            return 0;
-        }
-        let slots = self.inside.settings.concurrency;
-        let coming = self.turns.claims();
-        let free = slots.saturating_sub(self.table.handlers() + coming);
-        free.min((2 * slots).saturating_sub(self.table.undecided() + coming))
-    }
-
-    /// Whether a call may succeed.
-    fn sends(&self) -> bool {
-        self.recovering.is_none() && self.inside.failure.get().is_none()
-    }
-
-    /// Sends what there is to send: up to two turns at once.
-    async fn depart(&mut self) {
-        while self.turns.len() < TURNS_MAX && self.sends() {
-            let now = Instant::now();
-            let free = self.free();
-            let goes_on = !self.draining && !self.inside.stopping.is_cancelled();
-            let beats = goes_on && self.beat_at <= now;
-            let due = goes_on && self.due_at.is_some_and(|at| at <= now);
-            let first = self.turns.is_empty();
-            // Without a sign that there are many, one turn at a time asks for more.
-            let claims = self.hungry_since.is_some() && free > 0 && (first || self.plenty);
-            let carries = !self.untold.is_empty() || self.table.asks();
-            if !(carries || claims || beats || due || self.passes_on) {
-                return;
-            }
-            if !matches!(*self.inside.queue.bus().state().borrow(), ConnectionState::Ready) {
-                // The call would wait for the connection, and then claim, perhaps after a stop.
-                return self.recover(&Error::of_wire(None, WireError::NotReady));
-            }
-            let share =
-                |n: usize| if n >= SHARE_FROM && first && self.plenty { n.div_ceil(2) } else { n };
-            let settles = share(self.untold.len()).min(JOBS_MAX);
-            let claims = share(free).min(JOBS_MAX);
-            self.last_turn += 1;
-            let mut settles: Vec<Untold> = self.untold.drain(..settles).collect();
-            settles.sort_by(|a, b| a.bundle().cmp(&b.bundle()));
-            let load = Load {
-                number: self.last_turn,
-                sent: now,
-                ticket: self.inside.tickets.next(),
-                claims,
-                reaps: beats || due,
-                settles,
-                extensions: self.table.take_extensions(JOBS_MAX),
-            };
-            if beats {
-                self.beat_at = now + self.inside.settings.beat;
-            }
-            if due {
-                self.due_at = None;
-            }
-            self.passes_on = false;
-            let inside = Arc::clone(&self.inside);
-            self.turns.send(&inside, load).await;
-        }
-    }
-
     /// Parks when there is nothing to claim, and says what the worker does.
     fn rest(&mut self) {
+        self.meters.tell(&self.inside.tally, self.table.undecided());
         if self.draining {
             return self.inside.tell_in_flight(self.table.undecided());
         }
@@ -324,7 +268,7 @@ impl Rounds {
     }
 
     /// Sends nothing until it makes sense to call again. Handlers go on meanwhile.
-    fn recover(&mut self, error: &Error) {
+    pub(super) fn recover(&mut self, error: &Error) {
         if self.recovering.is_some() {
             return;
         }
@@ -389,6 +333,7 @@ impl Rounds {
             self.inside.abandoned(&context.hold, "the worker's time is up");
         }
         self.inside.tell_in_flight(0);
+        self.meters.tell(&self.inside.tally, 0);
         if self.inside.failure.get().is_some() {
             self.inside.enter(Phase::Failed, 0);
         }

@@ -21,6 +21,8 @@ pub(super) enum Verdict {
     Dead { error: String },
     /// It is handed back unfinished.
     Release,
+    /// It is handed back for somebody else, since nobody here knows its kind.
+    Unknown,
     /// It isn't ours any more.
     Stale,
 }
@@ -46,7 +48,7 @@ impl Untold {
                 SettleOutcome::Retry { delay: Duration::ZERO, error, force_dead: true }
             }
             // A stale one is decided without the server; should one get here, this harms nobody.
-            Verdict::Release | Verdict::Stale => SettleOutcome::Release,
+            Verdict::Release | Verdict::Unknown | Verdict::Stale => SettleOutcome::Release,
         };
         let Hold { id, token, .. } = self.hold;
         Settle { id, token, ticket: self.hold.ticket(), outcome }
@@ -57,7 +59,7 @@ impl Untold {
         let outcome = match self.verdict {
             Verdict::Done | Verdict::Cancelled => 0,
             Verdict::Retry { .. } | Verdict::Dead { .. } => 1,
-            Verdict::Release | Verdict::Stale => 2,
+            Verdict::Release | Verdict::Unknown | Verdict::Stale => 2,
         };
         (outcome, self.hold.ticket())
     }
@@ -71,7 +73,7 @@ impl Inside {
         let count = match (verdict, answer) {
             (Verdict::Done, SettleVerdict::Done) => &tally.done,
             (Verdict::Cancelled, SettleVerdict::Done) => &tally.cancelled,
-            (Verdict::Release, SettleVerdict::Done) => &tally.released,
+            (Verdict::Release | Verdict::Unknown, SettleVerdict::Done) => &tally.released,
             (Verdict::Retry { .. }, SettleVerdict::Scheduled) => &tally.retried,
             (Verdict::Retry { error, .. } | Verdict::Dead { error }, SettleVerdict::Dead) => {
                 tracing::warn!(queue = %self.queue.name(), %id, token, error, "a job is dead");

@@ -57,6 +57,8 @@ macro_rules! totals {
 totals! {
     /// Jobs claimed.
     claimed,
+    /// Handlers started.
+    started,
     /// Jobs completed.
     done,
     /// Jobs that run again later.

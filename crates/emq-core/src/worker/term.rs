@@ -24,6 +24,7 @@ pub(super) struct Term {
     margin: Duration,
     extend_at: Instant,
     timeout_at: Option<Instant>,
+    begun: Instant,
     /// When a cancelled handler is dropped.
     drop_at: Option<Instant>,
 }
@@ -37,8 +38,19 @@ impl Term {
             margin: (lease / 8).clamp(Duration::from_millis(2), Duration::from_secs(2)),
             extend_at: sent + lease / 3,
             timeout_at: settings.timeout.and_then(|timeout| now.checked_add(timeout)),
+            begun: now,
             drop_at: None,
         }
+    }
+
+    /// The same for a job without a handler, which has no timeout.
+    pub(super) fn of_idle(settings: &Settings, sent: Instant, now: Instant) -> Term {
+        Term { timeout_at: None, ..Term::new(settings, sent, now) }
+    }
+
+    /// The moment at which the handler was started.
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
     }
 
     /// The local deadline: from here on another worker may soon have the job.
@@ -103,8 +115,8 @@ impl Term {
             CancelReason::Stale => grace.min(STALE_GRACE),
             _ => grace,
         };
-        let grace_ends = now.checked_add(grace).unwrap_or(now);
-        self.drop_at = Some(grace_ends.min(self.from + self.lease - self.margin / 2));
+        let lease_ends = self.from + self.lease - self.margin / 2;
+        self.drop_at = Some(now.checked_add(grace).map_or(lease_ends, |at| at.min(lease_ends)));
     }
 }
 
