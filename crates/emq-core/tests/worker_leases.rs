@@ -168,3 +168,24 @@ async fn an_unreachable_bus_does_not_stop_a_handler_within_its_lease() {
     assert_eq!((report.finished, report.released, report.abandoned), (0, 0, 1));
     assert_eq!(crew.next_cancelled().await, CancelReason::Stopping);
 }
+
+#[tokio::test]
+async fn leases_are_extended_together() {
+    let valkey = Valkey::start().unwrap();
+    let (_bus, queue) = bus_on(&valkey).await;
+    let crew = Crew::closed();
+    let lease = Duration::from_millis(900);
+    let worker =
+        Worker::builder(&queue).concurrency(50).lease(lease).handler(crew.clone()).start().unwrap();
+    for n in 0..50 {
+        admit(&queue, n.to_string()).await;
+        crew.next().await;
+    }
+    let before = ground::calls(&valkey, "evalsha");
+    until("extensions", async || worker.totals().extended >= 250).await;
+    let spent = ground::calls(&valkey, "evalsha") - before;
+    assert!(spent < 100, "{spent} calls");
+    assert_eq!(worker.totals().lost, 0);
+    crew.let_end(50);
+    until("the end", async || worker.totals().done == 50).await;
+}

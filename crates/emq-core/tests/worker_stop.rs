@@ -5,10 +5,10 @@ mod ground;
 use std::time::Duration;
 
 use bytes::Bytes;
-use emq_core::{CancelReason, Job, JobError, JobState, Phase, Worker};
+use emq_core::{CancelReason, Job, JobError, JobState, NewJob, Phase, Worker};
 use emq_testkit::Valkey;
 use ground::crew::Crew;
-use ground::{LONG, PATIENCE, admit, bus_on, phase, shared, soon};
+use ground::{LONG, PATIENCE, admit, bus_on, healthy, phase, shared, soon, until};
 
 #[tokio::test]
 async fn a_stop_lets_handlers_end_and_claims_nothing_more() {
@@ -98,15 +98,15 @@ async fn a_stop_ends_by_its_deadline_when_the_server_does_not_answer() {
         let (_bus, queue) = bus_on(&valkey).await;
         let crew = Crew::closed();
         let worker = Worker::builder(&queue)
-            .concurrency(50)
+            .concurrency(200)
             .lease(LONG)
             .handler(crew.clone())
             .start()
             .unwrap();
-        for n in 0..60 {
+        for n in 0..220 {
             admit(&queue, n.to_string()).await;
         }
-        for _ in 0..50 {
+        for _ in 0..200 {
             crew.next().await;
         }
         if dead {
@@ -117,7 +117,7 @@ async fn a_stop_ends_by_its_deadline_when_the_server_does_not_answer() {
         // Ten handlers end, and can't say so; the others can't hand back.
         crew.let_end(10);
         let report = soon("the stop", worker.stop(Duration::from_millis(600))).await;
-        assert_eq!((report.finished, report.released, report.abandoned), (0, 0, 50), "{dead}");
+        assert_eq!((report.finished, report.released, report.abandoned), (0, 0, 200), "{dead}");
     }
 }
 
@@ -133,4 +133,39 @@ async fn a_stop_without_grace_tries_to_hand_back_all_the_same() {
     assert_eq!((report.finished, report.released + report.abandoned), (0, 1));
     let wanted = if report.released == 1 { JobState::Pending } else { JobState::Active };
     assert_eq!(queue.get(id).await.unwrap().unwrap().state, wanted);
+}
+
+#[tokio::test]
+async fn after_a_stop_every_job_is_done_or_may_be_claimed_at_once() {
+    let (bus, queue) = shared().await;
+    let mut list = Vec::new();
+    for n in 0..3_000 {
+        list.push(NewJob::new(bus.mint_job().await.unwrap(), n.to_string()));
+    }
+    assert_eq!(queue.enqueue_many(&list).await.unwrap().len(), list.len());
+    let mut done = 0;
+    for round in 1..=8 {
+        let worker = Worker::builder(&queue)
+            .concurrency(40)
+            .lease(LONG)
+            .handler(move |job: Job<Bytes>| async move {
+                // Some take their time, and are handed back.
+                if job.id().as_bytes()[13].is_multiple_of(16) {
+                    job.cancelled().cancelled().await;
+                    return Err(JobError::new("told to stop"));
+                }
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        until("some work", async || worker.totals().done > 5 * round).await;
+        let report = worker.stop(Duration::from_millis(500)).await;
+        assert_eq!(report.abandoned, 0, "{report:?}");
+        assert_eq!(report.totals.claimed, report.totals.done + report.totals.released);
+        done += report.totals.done;
+        let counts = queue.counts().await.unwrap();
+        assert_eq!((counts.active, counts.scheduled, counts.dead), (0, 0, 0));
+        assert_eq!(counts.pending + done, 3_000);
+    }
+    healthy(&queue).await;
 }

@@ -8,7 +8,9 @@ mod ground;
 
 use std::time::Duration;
 
-use emq_core::{EnqueueOptions, Failure, Lane, Lease, NewJob, Phase, Queue, Retried, Worker};
+use emq_core::{
+    EnqueueOptions, Failure, JobState, Lane, Lease, NewJob, Phase, Queue, Retried, Worker,
+};
 use emq_keys::{BrandedId, Namespace};
 use emq_testkit::Valkey;
 use ground::crew::Crew;
@@ -34,14 +36,15 @@ struct Scene {
     held: Option<Lease>,
     /// The job that must start.
     job: Option<BrandedId>,
-    valkey: &'static Valkey,
+    valkey: Valkey,
 }
 
 impl Scene {
     async fn new() -> Scene {
-        let (bus, queue) = shared().await;
+        let valkey = Valkey::start().unwrap();
+        let (bus, queue) = bus_on(&valkey).await;
         let lane = queue.lane(bus.mint(Namespace::new("TEN").unwrap()).await.unwrap());
-        Scene { queue, lane, held: None, job: None, valkey: Valkey::of_this_process() }
+        Scene { queue, lane, held: None, job: None, valkey }
     }
 
     async fn in_lane(&mut self, payload: &str) -> BrandedId {
@@ -106,17 +109,6 @@ impl Scene {
         self.job = Some(list[0].id());
         assert_eq!(self.queue.enqueue_many(&list).await.unwrap().len(), 3);
     }
-
-    /// Everyone is parked, and no wake stands.
-    async fn all_park(&self, workers: &[Worker]) {
-        until("all parks", async || {
-            for worker in workers {
-                phase(worker, Phase::Parked).await;
-            }
-            self.valkey.cli(&["LLEN", self.queue.keys().wake()]).unwrap() == "0"
-        })
-        .await;
-    }
 }
 
 /// Prepares a scene, parks three workers, lets the transition happen, and waits for its job.
@@ -128,7 +120,7 @@ async fn work_starts(
     prepare(&mut scene).await;
     let crew = Crew::closed();
     let workers: Vec<Worker> = (0..3).map(|_| parking(&scene.queue, 1, &crew)).collect();
-    scene.all_park(&workers).await;
+    rest(&scene.valkey, &scene.queue, workers.len()).await;
     assert!(crew.is_quiet().await);
     transition(&mut scene).await;
     let wanted = scene.job();
@@ -424,4 +416,23 @@ async fn workers_that_stop_eat_no_wake() {
         .await;
         assert_eq!(stayer.stop(PATIENCE).await.abandoned, 0);
     }
+}
+
+#[tokio::test]
+async fn a_worker_keeps_the_time_of_the_schedule_while_it_is_full() {
+    let (_bus, queue) = shared().await;
+    let crew = Crew::closed();
+    let worker = parking(&queue, 1, &crew);
+    phase(&worker, Phase::Parked).await;
+    let delayed = queue.enqueue_in("delayed", Duration::from_millis(300)).await.unwrap().id();
+    admit(&queue, "busy").await;
+    crew.next().await;
+    // Nobody else is there to move it, and the only hand stays full.
+    until("the promotion", async || {
+        queue.get(delayed).await.unwrap().unwrap().state == JobState::Pending
+    })
+    .await;
+    assert_eq!(worker.totals().claimed, 1);
+    crew.let_end(2);
+    assert_eq!(crew.next().await.id, delayed);
 }
