@@ -103,8 +103,66 @@ fn quantile(times: &mut [Duration], q: f64) -> Duration {
     times[((times.len() - 1) as f64 * q).round() as usize]
 }
 
-/// Jobs per second of a worker whose handler does nothing.
-async fn worked(queue: &Queue, concurrency: usize, jobs: usize) -> f64 {
+/// What one run came to.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    jobs_per_second: f64,
+    /// Time on a processor in microseconds per job, which a busy machine lengthens less.
+    client_us: f64,
+    server_us: f64,
+}
+
+impl Run {
+    fn median(runs: &[Run]) -> Run {
+        let of = |figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
+        Run {
+            jobs_per_second: of(|run| run.jobs_per_second),
+            client_us: of(|run| run.client_us),
+            server_us: of(|run| run.server_us),
+        }
+    }
+
+    fn print(&self, what: &str, limit: Option<f64>) {
+        let Run { jobs_per_second, client_us, server_us } = self;
+        let share = limit.map(|limit| format!("{:.2} of it, ", jobs_per_second / limit));
+        let share = share.unwrap_or_default();
+        println!(
+            "{what:<42} {jobs_per_second:>9.0} jobs/s, {share}{client_us:.1} us here and \
+             {server_us:.1} us there a job"
+        );
+    }
+}
+
+/// Time on a processor so far, in microseconds: of this thread, and of the server.
+async fn spent(bus: &Bus) -> (f64, f64) {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let here = stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
+    let info = emq_wire::Cmd::new("INFO").arg("cpu");
+    let info = bus.fenced().connection().command(info).await.unwrap();
+    let info = String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned();
+    let of = |field: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(field));
+        line.and_then(|seconds| seconds.trim().parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    let there = of("used_cpu_user_main_thread:") + of("used_cpu_sys_main_thread:");
+    (here.unwrap_or(0.0) / 1e3, there * 1e6)
+}
+
+async fn measured(bus: &Bus, jobs: usize, work: impl Future<Output = ()>) -> Run {
+    let (here, there) = spent(bus).await;
+    let begun = Instant::now();
+    work.await;
+    let took = begun.elapsed();
+    let (here_after, there_after) = spent(bus).await;
+    Run {
+        jobs_per_second: jobs as f64 / took.as_secs_f64(),
+        client_us: (here_after - here) / jobs as f64,
+        server_us: (there_after - there) / jobs as f64,
+    }
+}
+
+/// A worker whose handler does nothing, until it has done all.
+async fn worked(queue: &Queue, concurrency: usize, jobs: usize) {
     let left = Arc::new(AtomicUsize::new(jobs));
     let over = Arc::new(Notify::new());
     let handler = {
@@ -116,7 +174,6 @@ async fn worked(queue: &Queue, concurrency: usize, jobs: usize) -> f64 {
             async { Ok(()) }
         }
     };
-    let begun = Instant::now();
     let worker = Worker::builder(queue)
         .concurrency(concurrency)
         .lease(LEASE)
@@ -125,13 +182,11 @@ async fn worked(queue: &Queue, concurrency: usize, jobs: usize) -> f64 {
         .unwrap();
     over.notified().await;
     let report = worker.stop(Duration::from_secs(10)).await;
-    let took = begun.elapsed();
     assert_eq!(report.totals.done, jobs as u64, "{report:?}");
-    jobs as f64 / took.as_secs_f64()
 }
 
-/// Jobs per second of the script alone: settle a hundred and claim a hundred, two calls in flight.
-async fn limit(bus: &Bus, jobs: usize) -> f64 {
+/// The script alone: settle a hundred and claim a hundred, two calls in flight.
+async fn limit(bus: &Bus, jobs: usize) -> Run {
     let queue = queue(bus, "limit");
     let ids = fill(&queue, jobs).await;
     let batches: Vec<&[BrandedId]> = ids.chunks(BATCH).collect();
@@ -161,58 +216,56 @@ async fn limit(bus: &Bus, jobs: usize) -> f64 {
         };
         commands.push(fenced.command(queue.keys(), &turn));
     }
-    let begun = Instant::now();
-    let mut flights = VecDeque::new();
-    for command in commands {
-        let connection = fenced.connection().clone();
-        flights.push_back(tokio::spawn(async move { connection.command(command).await }));
-        if flights.len() == 2 {
-            let reply = flights.pop_front().unwrap().await.unwrap().unwrap();
-            assert!(reply.as_error().is_none(), "{:?}", reply.as_error());
+    let run = measured(bus, jobs, async {
+        let mut flights = VecDeque::new();
+        for command in commands {
+            let connection = fenced.connection().clone();
+            flights.push_back(tokio::spawn(async move { connection.command(command).await }));
+            if flights.len() == 2 {
+                let reply = flights.pop_front().unwrap().await.unwrap().unwrap();
+                assert!(reply.as_error().is_none(), "{:?}", reply.as_error());
+            }
         }
-    }
-    flights.pop_front().unwrap().await.unwrap().unwrap();
-    let took = begun.elapsed();
+        flights.pop_front().unwrap().await.unwrap().unwrap();
+    });
+    let run = run.await;
     assert_eq!(queue.counts().await.unwrap().active, 0);
-    jobs as f64 / took.as_secs_f64()
+    run
 }
 
 async fn flat(bus: &Bus, asked: &Asked) {
     let mut limits = Vec::new();
-    let mut figures = vec![Vec::new(); 4];
+    let mut runs = vec![Vec::new(); 4];
     let sizes = [1, 10, 50, 200];
     for _ in 0..asked.rounds {
         limits.push(limit(bus, asked.jobs).await);
-        for (figures, c) in figures.iter_mut().zip(sizes) {
+        for (runs, c) in runs.iter_mut().zip(sizes) {
             let jobs = if c == 1 { asked.jobs / 4 } else { asked.jobs };
             let queue = queue(bus, "flat");
             fill(&queue, jobs).await;
-            figures.push(worked(&queue, c, jobs).await);
+            runs.push(measured(bus, jobs, worked(&queue, c, jobs)).await);
         }
     }
-    let limit = median(limits);
-    println!("turn alone, 100 a call, two in flight      {limit:>9.0} jobs/s");
-    for (figures, c) in figures.into_iter().zip(sizes) {
-        let figure = median(figures);
-        println!(
-            "flat, c={c:<3}                                {figure:>9.0} jobs/s, {:.2} of it",
-            figure / limit
-        );
+    let limit = Run::median(&limits);
+    limit.print("turn alone, 100 a call, two in flight", None);
+    for (runs, c) in runs.iter().zip(sizes) {
+        Run::median(runs).print(&format!("flat, c={c}"), Some(limit.jobs_per_second));
     }
 }
 
 async fn lanes(bus: &Bus, asked: &Asked) {
-    let mut figures = Vec::new();
+    let mut runs = Vec::new();
+    let jobs = asked.jobs / 4;
     for _ in 0..asked.rounds {
         let queue = queue(bus, "lanes");
         let lanes: Vec<BrandedId> = fresh(bus, 100).await;
-        for n in 0..asked.jobs / 4 {
+        for n in 0..jobs {
             let lane = queue.lane(lanes[n % lanes.len()]);
             let _ = lane.enqueue(PAYLOAD).await.unwrap();
         }
-        figures.push(worked(&queue, 50, asked.jobs / 4).await);
+        runs.push(measured(bus, jobs, worked(&queue, 50, jobs)).await);
     }
-    println!("100 lanes, c=50                            {:>9.0} jobs/s", median(figures));
+    Run::median(&runs).print("100 lanes, c=50", None);
 }
 
 async fn fresh(bus: &Bus, n: usize) -> Vec<BrandedId> {
