@@ -291,9 +291,12 @@ async fn a_peer_that_answers_what_no_server_does_is_not_served_from() -> Test {
     let peer = Peer::listen().await;
     let (connection, _link) = tokio::join!(Connection::connect(peer.config()), async {
         // An echo, another kind of server, one of another language.
-        for answers in
-            ["*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n*1\r\n$4\r\nPING\r\n", ":7\r\n+OK\r\n", "HTTP/1.1"]
-        {
+        for answers in [
+            "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n*1\r\n$4\r\nPING\r\n",
+            ":7\r\n+OK\r\n",
+            "+7\r\n+PONG\r\n",
+            "HTTP/1.1",
+        ] {
             let mut link = peer.accept().await;
             link.expect("CLIENT ID").await;
             link.send(answers).await;

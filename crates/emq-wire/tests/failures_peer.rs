@@ -5,7 +5,9 @@ mod support;
 use std::time::Duration;
 
 use emq_testkit::Valkey;
-use emq_wire::{Config, Connection, ConnectionState, Limits, Pipeline, ProtocolError, WireError};
+use emq_wire::{
+    Cmd, Config, Connection, ConnectionState, Limits, Pipeline, ProtocolError, WireError,
+};
 use support::peer::{Link, Peer};
 use support::{Test, begin, cmd, config, reconnected, soon, state_is, text};
 
@@ -119,6 +121,32 @@ async fn many_replies_before_the_end_are_all_delivered() -> Test {
         link = peer.serve().await;
         reconnected(&connection, round as u64 + 1).await;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reply_that_came_before_a_write_failed_is_delivered() -> Test {
+    let peer = Peer::listen().await;
+    let (connection, mut link) = connected(peer.config(), &peer).await;
+    let mut first = vec![Box::pin(connection.command(cmd("GET k")))];
+    begin(&mut first).await;
+    link.expect("GET k").await;
+    // More than the kernel takes: the writer stands.
+    let large = Cmd::new("SET").arg(vec![b'x'; 64 << 20]);
+    let mut second = vec![Box::pin(connection.command(large))];
+    begin(&mut second).await;
+    let (mut seen, mut still) = (0, 0);
+    while still < 100 {
+        tokio::task::yield_now().await;
+        let now = connection.counters().bytes_out;
+        still = if now == seen { still + 1 } else { 0 };
+        seen = now;
+    }
+    link.send("+v\r\n").await;
+    drop(link);
+    assert_eq!(text(&soon("a reply", first.remove(0)).await?), "v");
+    let outcome = soon("an answer", second.remove(0)).await;
+    assert!(matches!(outcome, Err(WireError::Disconnected { written: true })), "{outcome:?}");
     Ok(())
 }
 
