@@ -162,6 +162,8 @@ fn of_the_queue() -> Vec<Fault> {
         (&["HSET :unique key job=5"], Finding::UniqueNotHeld { id: id(4), key: name("key") }),
         (&["DEL :wake"], Finding::WakeMissing),
         (&["DEL :wake", "DEL row=4"], Finding::WakeMissing),
+        // Another fault that the same look finds doesn't hide it.
+        (&["DEL :wake", "HSET :meta left soon"], Finding::WakeMissing),
         (
             &[
                 "RPUSH :wake 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",

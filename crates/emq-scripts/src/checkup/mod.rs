@@ -195,7 +195,7 @@ impl Checkup {
         let mut diagnoses = match self.call(&task) {
             Some(call) => {
                 let doctored = call.decode(reply)?;
-                self.go_on(task, doctored.next, !doctored.diagnoses.is_empty())?;
+                self.go_on(task, doctored.next, &doctored.diagnoses)?;
                 doctored.diagnoses
             }
             None => self.take(&task, reply)?,
@@ -250,7 +250,8 @@ impl Checkup {
     }
 
     /// What is left of a task whose call was answered.
-    fn go_on(&mut self, task: Task, next: Next, found: bool) -> Result<(), CallError> {
+    fn go_on(&mut self, task: Task, next: Next, found: &[Diagnosis]) -> Result<(), CallError> {
+        let wake_is_missing = || found.iter().any(|seen| seen.finding == Finding::WakeMissing);
         self.todo.pop_front();
         match (task, next) {
             (Task::Jobs(seats), Next::Examined(done)) => {
@@ -265,9 +266,11 @@ impl Checkup {
                 self.examined.unique_keys += done as u64;
                 self.todo.put_first(rest(keys, done)?.map(Task::Unique));
             }
-            (task @ Task::Leases, Next::Again(true)) if found => self.todo.push_front(task),
+            (task @ Task::Leases, Next::Again(true)) if !found.is_empty() => {
+                self.todo.push_front(task)
+            }
             (Task::Queue { looks, .. }, Next::Mark(mark))
-                if !mark.is_empty() && !found && looks < WAKE_LOOKS =>
+                if !mark.is_empty() && !wake_is_missing() && looks < WAKE_LOOKS =>
             {
                 let mark = Some(mark);
                 self.todo.extend([Task::Wait, Task::Queue { mark, looks: looks + 1 }]);
