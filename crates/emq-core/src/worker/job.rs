@@ -46,9 +46,10 @@ pub(super) struct Context {
 impl Context {
     /// Cancels from the handler's side, of which the loop must hear.
     fn cancel(&self, reason: CancelReason) {
-        self.cancel.fire(reason);
-        // Nobody listens when the worker is gone, and the handler is about to be.
-        let _ = self.notes.send(Note::Cancelled(self.key));
+        if self.cancel.fire(reason) {
+            // Nobody listens when the worker is gone, and the handler is about to be.
+            let _ = self.notes.send(Note::Cancelled(self.key));
+        }
     }
 }
 
@@ -60,10 +61,11 @@ pub(super) struct Cancel {
 }
 
 impl Cancel {
-    pub(super) fn fire(&self, reason: CancelReason) {
-        // The first reason stays.
-        let _ = self.reason.set(reason);
+    /// Answers whether it was the first; the first reason stays.
+    pub(super) fn fire(&self, reason: CancelReason) -> bool {
+        let first = self.reason.set(reason).is_ok();
         self.token.cancel();
+        first
     }
 
     pub(super) fn reason(&self) -> Option<CancelReason> {

@@ -67,6 +67,18 @@ use crate::error::Error;
 /// # Ok(()) }
 /// ```
 ///
+/// It makes one call a round, which settles what has ended, extends leases, and claims as many jobs
+/// as there are free slots, from lanes and flat set in turn; two such calls may be on their way.
+///
+/// Each handler runs in a `tracing` span `job` with the fields `queue`, `kind`, `id`, `token` and
+/// `lane`; what the producer sent along, a trace context for instance, is [`Job::headers`]. With the
+/// feature `metrics` it tells that crate's facade what it does: counters `emq_jobs_*_total`
+/// (started, done, retried, dead, released, cancelled, lost, stale, abandoned, panicked, timed_out)
+/// and `emq_worker_*_total` (parks, wakes, reconnects), the gauge `emq_jobs_in_flight`, and the
+/// histograms `emq_job_wait_seconds` (from its minting to its first start) and
+/// `emq_job_run_seconds`, each with the label `queue`. The recorder must be installed before the
+/// worker starts.
+///
 /// Dropping a worker without [`Worker::stop`] is like a crash of its process: its handlers are
 /// dropped, its leases end by themselves, and other workers get the jobs.
 #[must_use = "a worker ends when it is dropped"]
