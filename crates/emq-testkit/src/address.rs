@@ -29,19 +29,20 @@ impl Address {
         Self { place, user: None, password, database: 0 }
     }
 
-    /// Reads `valkey://[user[:password]@]host[:port][/db]` or `valkey+unix:///path`.
+    /// Reads `valkey://[user[:password]@]host[:port][/db]` or
+    /// `valkey+unix:///path[?user=..&password=..]`.
     pub(crate) fn parse(url: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
         match scheme {
             "valkey" | "redis" => Self::parse_tcp(rest),
             "valkey+unix" | "redis+unix" | "unix" => {
-                let (credentials, path) = credentials(rest)?;
-                if !path.starts_with('/') {
+                if !rest.starts_with('/') {
                     return Err("the path of the socket is not absolute");
                 }
-                let path = path.split_once('?').map_or(path, |(path, _)| path);
+                let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
                 let place = Place::Unix(PathBuf::from(decode(path)?));
-                let (user, password) = credentials;
+                let user = option(options, "user")?;
+                let password = option(options, "password")?;
                 Ok(Self { place, user, password, database: 0 })
             }
             _ => Err("its scheme is neither valkey nor valkey+unix"),
@@ -87,7 +88,18 @@ impl Address {
                 let slash = if database.is_empty() { "" } else { "/" };
                 format!("valkey://{credentials}{host}:{port}{slash}{database}")
             }
-            Place::Unix(path) => format!("valkey+unix://{credentials}{}", path.display()),
+            Place::Unix(path) => {
+                // A path has no authority in front of it: credentials are options.
+                let mut options = Vec::new();
+                if let Some(user) = &self.user {
+                    options.push(format!("user={}", encode(user)));
+                }
+                if let Some(password) = &self.password {
+                    options.push(format!("password={}", encode(password)));
+                }
+                let mark = if options.is_empty() { "" } else { "?" };
+                format!("valkey+unix://{}{mark}{}", path.display(), options.join("&"))
+            }
         }
     }
 }
@@ -102,6 +114,12 @@ fn credentials(rest: &str) -> Result<(Credentials, &str), &'static str> {
     let (user, password) = before.split_once(':').ok_or("it has a user but no password")?;
     let user = Some(decode(user)?).filter(|user| !user.is_empty());
     Ok(((user, Some(decode(password)?)), after))
+}
+
+/// The value of an option behind the `?` of a URL.
+fn option(options: &str, name: &str) -> Result<Option<String>, &'static str> {
+    let mut pairs = options.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| decode(value)).transpose()
 }
 
 fn encode(text: &str) -> String {
@@ -148,6 +166,7 @@ mod tests {
             "valkey://:p%40ss%2F@localhost:1",
             "valkey://ann:x%3Ay@[::1]:6379/3",
             "valkey+unix:///tmp/a/valkey.sock",
+            "valkey+unix:///tmp/a/valkey.sock?user=u&password=p%40s",
         ] {
             assert_eq!(Address::parse(url).unwrap().url(), url);
         }

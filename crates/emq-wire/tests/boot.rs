@@ -287,6 +287,14 @@ async fn a_unix_socket_is_a_connection_like_any_other() -> Test {
 }
 
 #[tokio::test]
+async fn a_unix_sockets_url_carries_a_password_as_an_option() -> Test {
+    let valkey = Valkey::builder().unix_socket_only().requirepass("p@ss/w:rd?&").start()?;
+    let connection = Connection::connect(valkey.url().parse()?).await?;
+    assert_eq!(connection.command(cmd("INCR n")).await?.as_int(), Some(1));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_peer_that_answers_what_no_server_does_is_not_served_from() -> Test {
     let peer = Peer::listen().await;
     let (connection, _link) = tokio::join!(Connection::connect(peer.config()), async {
