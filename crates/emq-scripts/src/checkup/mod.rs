@@ -267,7 +267,7 @@ impl Checkup {
                 self.todo.put_first(rest(keys, done)?.map(Task::Unique));
             }
             (task @ Task::Leases, Next::Again(true)) if !found.is_empty() => {
-                self.todo.push_front(task)
+                self.todo.push_front(task);
             }
             (Task::Queue { looks, .. }, Next::Mark(mark))
                 if !mark.is_empty() && !wake_is_missing() && looks < WAKE_LOOKS =>
