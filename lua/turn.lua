@@ -125,6 +125,9 @@ first_end, first_due = tonumber(first_end), tonumber(first_due)
 local job = base .. 'job:'
 local deadline = format('%.0f', now + lease_ms)
 
+-- Of the lanes met: leases out, as counted here and as gactive has them, and ceilings.
+local counted, stored, tops = {}, {}, {}
+
 local verdicts, extensions = {}, {}
 at = 9
 local n_settled, wakes, run, verb, holder = 0, false, 0, nil, nil
@@ -243,46 +246,44 @@ while at < extends_at do
     local entering = {}
     if n_freed > 0 then
       local live = call('ZMSCORE', active, unpack(freed_ids, 1, n_freed))
-      local names, place, n_names = {}, {}, 0
+      local names, n_names = {}, 0
       for i = 1, n_freed do
         local group = freed[i]
-        if not place[group] then
-          n_names = n_names + 1
-          names[n_names], place[group] = group, n_names
+        if not counted[group] then
+          counted[group], n_names = 0, n_names + 1
+          names[n_names] = group
         end
       end
-      local counts = call('HMGET', gactive, unpack(names, 1, n_names))
-      local ceilings = limits > 0 and call('HMGET', glimit, unpack(names, 1, n_names)) or {}
+      if n_names > 0 then
+        local outs = call('HMGET', gactive, unpack(names, 1, n_names))
+        for i = 1, n_names do
+          local group, out = names[i], outs[i]
+          local leases = out and tonumber(out) or 0
+          counted[group], stored[group] = leases, leases
+          if out and leases <= 0 then
+            stored[group] = -1
+          end
+        end
+        if limits > 0 then
+          local ceilings = call('HMGET', glimit, unpack(names, 1, n_names))
+          for i = 1, n_names do
+            local ceiling = tonumber(ceilings[i]) or 0
+            tops[names[i]] = ceiling > 0 and ceiling or nil
+          end
+        end
+      end
       for i = 1, n_freed do
         if live[i] then
           local group = freed[i]
-          local k = place[group]
-          local leases = tonumber(counts[k]) or 0
-          local ceiling = ceilings[k] and tonumber(ceilings[k]) or 0
-          if ceiling > 0 and leases == ceiling and call('SISMEMBER', paused, group) == 0 then
+          local leases = counted[group]
+          if leases == tops[group] and call('SISMEMBER', paused, group) == 0 then
             local depth = pcall('ZCARD', base .. 'g:' .. group .. ':pending')
             if type(depth) == 'number' and depth > 0 then
               entering[#entering + 1] = group
             end
           end
-          counts[k] = leases > 0 and leases - 1 or 0
+          counted[group] = leases > 0 and leases - 1 or 0
         end
-      end
-      local kept, none = {}, {}
-      for k = 1, n_names do
-        local leases = counts[k]
-        if leases == 0 then
-          none[#none + 1] = names[k]
-        elseif type(leases) == 'number' then
-          kept[#kept + 1] = names[k]
-          kept[#kept + 1] = format('%.0f', leases)
-        end
-      end
-      if #none > 0 then
-        call('HDEL', gactive, unpack(none))
-      end
-      if #kept > 0 then
-        call('HSET', gactive, unpack(kept))
       end
     end
     call('ZREM', active, unpack(out, 1, n_out))
@@ -307,6 +308,24 @@ while at < extends_at do
     end
   end
   if alone then
+    local kept, none = {}, {}
+    for group, leases in pairs(counted) do
+      if leases ~= stored[group] then
+        if leases > 0 then
+          kept[#kept + 1] = group
+          kept[#kept + 1] = format('%.0f', leases)
+        else
+          none[#none + 1] = group
+        end
+      end
+    end
+    if #none > 0 then
+      call('HDEL', gactive, unpack(none))
+    end
+    if #kept > 0 then
+      call('HSET', gactive, unpack(kept))
+    end
+    counted, stored = {}, {}
     local id, verdict = args[at], 1
     local row = job .. id
     local group = alone[4]
@@ -402,7 +421,30 @@ end
 if n_held > 0 then
   call('ZADD', active, unpack(held, 1, n_held))
 end
-if reap > 0 and first_end and first_end <= now then
+local reaps = reap > 0 and first_end and first_end <= now
+local promotes = promote > 0 and first_due and first_due <= now
+-- In a long ring, those met are not those that come next: the fewer counts, the faster they are read.
+if next(counted) and (reaps or promotes or turning > claim) then
+  local kept, none = {}, {}
+  for group, leases in pairs(counted) do
+    if leases ~= stored[group] then
+      if leases > 0 then
+        kept[#kept + 1] = group
+        kept[#kept + 1] = format('%.0f', leases)
+      else
+        none[#none + 1] = group
+      end
+    end
+  end
+  if #none > 0 then
+    call('HDEL', gactive, unpack(none))
+  end
+  if #kept > 0 then
+    call('HSET', gactive, unpack(kept))
+  end
+  counted, stored = {}, {}
+end
+if reaps then
   local ids = call('ZRANGE', active, '-inf', format('%.0f', now), 'BYSCORE', 'LIMIT', '0', reap)
   local gone, back, buried, returned, laned, lanes = {}, {}, {}, {}, {}, {}
   for i = 1, #ids do
@@ -500,7 +542,7 @@ if reap > 0 and first_end and first_end <= now then
   tokens = math.max(tokens, math.min(runnable, 64))
   flat = call('ZCARD', pending)
 end
-if promote > 0 and first_due and first_due <= now then
+if promotes then
   local ids = call('ZRANGE', schedule, '-inf', format('%.0f', now), 'BYSCORE',
     'LIMIT', '0', promote)
   local gone, rows, returned, laned, lanes = {}, {}, {}, {}, {}
@@ -585,18 +627,45 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
   local claimed, looks, n_jobs, leased = 0, claim + 100, 0, {}
   -- The flat set: ids read, the place in them, and how many are taken from its head.
   local flat_ids, flat_at, flat_taken = {}, 0, 0
-  -- The ring: how long it was, how many of its lanes are read, and per lane read its group, leases
-  -- out, ceiling, weight, key, the ids at its head from rank `skips`, how many of its ranks are
-  -- known, and how many ids are taken; `met` has the groups of those that were looked at.
-  local size, read, groups, leases, ceilings, shares = turning, 0, {}, {}, {}, {}
-  local keys, heads, skips, known, taken, met = {}, {}, {}, {}, {}, {}
+  -- The ring: how long it was, how many of its lanes are read, and they in order; per lane its jobs a
+  -- turn, where not one, and its key; of those that aren't popped the ids at the head from rank
+  -- `skips`, how many of the ranks are known, and how many ids are to leave.
+  local size, read, order, shares, keys = turning, 0, {}, {}, {}
+  local heads, skips, known, taken = {}, {}, {}, {}
   -- The rotation: `lap` has the lanes still to come, nil while those are the ones as read; `head` is
-  -- the place in it; `tail` has those that had their turn.
+  -- the place in it; `tail` has those that had their turn, and of those `guessed` may be empty by now.
   local lap, head, tail, n_tail = nil, 1, {}, 0
+  local guessed, n_guessed, dropped = {}, 0, false
 
   while claimed < claim and looks > 0 do
     looks = looks - 1
-    local id, group, j, more, out, ceiling, share
+    local id, group, more, guess, out, ceiling, share
+    -- Before the ring's length counts, or a lane comes again.
+    if n_guessed > 0 and (dropped or head > size or (flat > 0 and left == 0)) then
+      local names = {}
+      for i = 1, n_guessed do
+        names[i] = keys[guessed[i]]
+      end
+      local full = call('EXISTS', unpack(names, 1, n_guessed))
+      if full < n_guessed then
+        local empty, n_kept = {}, 0
+        for i = 1, n_guessed do
+          if full == 0 or call('EXISTS', names[i]) == 0 then
+            empty[guessed[i]], turning = true, turning - 1
+          end
+        end
+        for i = 1, n_tail do
+          local group = tail[i]
+          tail[i] = nil
+          if not empty[group] then
+            n_kept = n_kept + 1
+            tail[n_kept] = group
+          end
+        end
+        n_tail = n_kept
+      end
+      n_guessed, dropped = 0, false
+    end
     if flat > 0 and (left == 0 or turning == 0) then
       flat_at = flat_at + 1
       id = flat_ids[flat_at]
@@ -616,66 +685,93 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
     elseif turning > 0 then
       if not lap and head > read and read < size then
         local last = math.min(size, read + claim - claimed) - 1
-        local names = call('LRANGE', ring, read, last)
-        local outs = call('HMGET', gactive, unpack(names))
-        local tops = limits > 0 and call('HMGET', glimit, unpack(names)) or {}
-        local turns = weights > 0 and call('HMGET', gweight, unpack(names)) or {}
+        local page = call('LRANGE', ring, read, last)
+        local names, n_names = {}, 0
+        for i = 1, #page do
+          local group = page[i]
+          if not counted[group] then
+            counted[group], n_names = 0, n_names + 1
+            names[n_names] = group
+          end
+        end
+        if n_names > 0 then
+          local outs = call('HMGET', gactive, unpack(names, 1, n_names))
+          for i = 1, n_names do
+            local group, out = names[i], outs[i]
+            local leases = out and tonumber(out) or 0
+            counted[group], stored[group] = leases, leases
+            if out and leases <= 0 then
+              stored[group] = -1
+            end
+          end
+          if limits > 0 then
+            local ceilings = call('HMGET', glimit, unpack(names, 1, n_names))
+            for i = 1, n_names do
+              local ceiling = tonumber(ceilings[i]) or 0
+              tops[names[i]] = ceiling > 0 and ceiling or nil
+            end
+          end
+        end
+        if weights > 0 then
+          local turns = call('HMGET', gweight, unpack(page))
+          for i = 1, #page do
+            shares[page[i]] = turns[i] and math.max(1, math.floor(tonumber(turns[i]) or 1))
+          end
+        end
         if read == 0 then
-          groups, leases, ceilings, shares = names, outs, tops, turns
+          order = page
         else
-          for i = 1, #names do
-            groups[read + i], leases[read + i] = names[i], outs[i]
-            ceilings[read + i], shares[read + i] = tops[i], turns[i]
+          for i = 1, #page do
+            order[read + i] = page[i]
           end
         end
         read = last + 1
       end
       if lap then
-        j = lap[head]
+        group = lap[head]
       elseif head <= read then
-        j = head
+        group = order[head]
       end
-      if not j then
+      if not group then
         lap, tail, n_tail, head = tail, {}, 0, 1
-        j = lap[1]
+        group = lap[1]
       end
 
-      group = groups[j]
-      local key = keys[j]
-      out = leases[j] and tonumber(leases[j]) or 0
-      ceiling = ceilings[j] and tonumber(ceilings[j]) or 0
-      share = shares[j] and math.max(1, math.floor(tonumber(shares[j]) or 1)) or 1
+      out, ceiling, share = counted[group], tops[group], shares[group] or 1
+      local key = keys[group]
       if not key then
         key = base .. 'g:' .. group .. ':pending'
-        keys[j], skips[j], known[j], taken[j] = key, 0, 0, 0
-        -- A second look at the same lane would not know what the first one takes from it.
-        if met[group] then
-          heads[j], known[j] = {}, math.huge
+        keys[group] = key
+        -- One job is all that it gives before the others had their turn. Most lanes have more: that is
+        -- found out for all of them at once.
+        if share == 1 and turning > 1 and turning >= claim - claimed
+          and (not ceiling or out < ceiling) then
+          id = pcall('ZPOPMIN', key)[1]
+          more, guess = id, id
         end
-        met[group] = true
       end
-      local gone = taken[j]
-      if gone + 2 > known[j] then
-        -- As many as it may give in this call, and the one behind them.
-        local want = claim - claimed
-        if turning < want then
-          want = share * math.ceil(want / turning)
+      if not id then
+        local gone = taken[group] or 0
+        if gone + 2 > (known[group] or 0) then
+          -- As many as it may give in this call, and the one behind them.
+          local want = share
+          if turning < claim - claimed then
+            want = share * math.ceil((claim - claimed) / turning)
+          end
+          want = math.min(want, claim - claimed)
+          local ids = pcall('ZRANGE', key, gone, gone + want)
+          heads[group], skips[group] = ids, gone
+          known[group] = #ids > want and gone + #ids or math.huge
+        end
+        id = heads[group][gone - skips[group] + 1]
+        if id and (not ceiling or out < ceiling) then
+          more = heads[group][gone - skips[group] + 2]
+          taken[group] = gone + 1
         else
-          want = share
-        end
-        want = math.min(want, claim - claimed)
-        local ids = pcall('ZRANGE', key, gone, gone + want)
-        heads[j], skips[j] = ids, gone
-        known[j] = #ids > want and gone + #ids or math.huge
-      end
-      id = heads[j][gone - skips[j] + 1]
-      if id and (ceiling == 0 or out < ceiling) then
-        more = heads[j][gone - skips[j] + 2]
-        taken[j] = gone + 1
-      else
-        id, head, turning = nil, head + 1, turning - 1
-        if spent_lane == group then
-          spent_lane = nil
+          id, head, turning, dropped = nil, head + 1, turning - 1, n_guessed > 0
+          if spent_lane == group then
+            spent_lane = nil
+          end
         end
       end
     else
@@ -703,24 +799,28 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
         leased[2 * claimed + 1], leased[2 * claimed + 2] = deadline, id
         claimed = claimed + 1
         jobs[n_jobs + 1], jobs[n_jobs + 2], jobs[n_jobs + 3] = id, payload, token
-        jobs[n_jobs + 4], jobs[n_jobs + 5], jobs[n_jobs + 6] = group or '', fields[4] or '',
-          fields[5] or ''
+        jobs[n_jobs + 4], jobs[n_jobs + 5] = group or '', fields[4] or ''
+        jobs[n_jobs + 6] = fields[5] or ''
         n_jobs = n_jobs + 6
         if group then
-          leases[j] = out + 1
+          counted[group] = out + 1
           if spent_lane == group then
             spent = spent + 1
           else
             spent_lane, spent = group, 1
           end
-          local stays = more and (ceiling == 0 or out + 1 < ceiling)
+          local stays = more and (not ceiling or out + 1 < ceiling)
           if not stays or spent >= share then
             spent_lane = nil
             if not stays then
               head, turning = head + 1, turning - 1
             elseif turning > 1 then
               head, n_tail = head + 1, n_tail + 1
-              tail[n_tail] = j
+              tail[n_tail] = group
+              if guess then
+                n_guessed = n_guessed + 1
+                guessed[n_guessed] = group
+              end
             end
             -- The flat set, which counts as one more lane, is due when left is 0, and after one turn of a ring
             -- that got shorter meanwhile.
@@ -735,25 +835,39 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
       end
     end
   end
+  if n_guessed > 0 then
+    local names = {}
+    for i = 1, n_guessed do
+      names[i] = keys[guessed[i]]
+    end
+    local full = call('EXISTS', unpack(names, 1, n_guessed))
+    if full < n_guessed then
+      local empty, n_kept = {}, 0
+      for i = 1, n_guessed do
+        if full == 0 or call('EXISTS', names[i]) == 0 then
+          empty[guessed[i]], turning = true, turning - 1
+        end
+      end
+      for i = 1, n_tail do
+        local group = tail[i]
+        tail[i] = nil
+        if not empty[group] then
+          n_kept = n_kept + 1
+          tail[n_kept] = group
+        end
+      end
+      n_tail = n_kept
+    end
+    n_guessed, dropped = 0, false
+  end
   if claimed > 0 then
     call('ZADD', active, unpack(leased, 1, 2 * claimed))
   end
   if flat_taken > 0 then
     call('ZREMRANGEBYRANK', pending, '0', flat_taken - 1)
   end
-  local counts, n_counts = {}, 0
-  for j = 1, read do
-    local gone, out = taken[j], leases[j]
-    if gone and gone > 0 then
-      call('ZREMRANGEBYRANK', keys[j], '0', gone - 1)
-    end
-    if type(out) == 'number' then
-      counts[n_counts + 1], counts[n_counts + 2] = groups[j], format('%.0f', out)
-      n_counts = n_counts + 2
-    end
-  end
-  if n_counts > 0 then
-    call('HSET', gactive, unpack(counts, 1, n_counts))
+  for group, gone in pairs(taken) do
+    call('ZREMRANGEBYRANK', keys[group], '0', gone - 1)
   end
 
   local passed = lap and size or head - 1
@@ -761,13 +875,13 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
     local back, n_back = {}, 0
     while lap and lap[head] do
       n_back = n_back + 1
-      back[n_back], head = groups[lap[head]], head + 1
+      back[n_back], head = lap[head], head + 1
     end
     for i = 1, n_tail do
-      back[n_back + i] = groups[tail[i]]
+      back[n_back + i] = tail[i]
     end
     n_back = n_back + n_tail
-    call('LPOP', ring, passed)
+    call('LTRIM', ring, passed, '-1')
     if n_back > 0 then
       call('RPUSH', ring, unpack(back, 1, n_back))
     end
@@ -788,6 +902,26 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
       call('HSET', meta, 'left', format('%.0f', left))
     end
   end
+end
+if next(counted) then
+  local kept, none = {}, {}
+  for group, leases in pairs(counted) do
+    if leases ~= stored[group] then
+      if leases > 0 then
+        kept[#kept + 1] = group
+        kept[#kept + 1] = format('%.0f', leases)
+      else
+        none[#none + 1] = group
+      end
+    end
+  end
+  if #none > 0 then
+    call('HDEL', gactive, unpack(none))
+  end
+  if #kept > 0 then
+    call('HSET', gactive, unpack(kept))
+  end
+  counted, stored = {}, {}
 end
 if tokens == 0 and not facts[1] and (turning > 0 or flat > 0) then
   call('RPUSH', wake, '1')

@@ -65,19 +65,31 @@ first_end, first_due = tonumber(first_end), tonumber(first_due)
 local job = base .. 'job:'
 local deadline = format('%.0f', now + lease_ms)
 
+-- Of the lanes met: leases out, as counted here and as gactive has them, and ceilings.
+local counted, stored, tops = {}, {}, {}
+
 local verdicts, extensions = {}, {}
 -- @include turn_settle.lua
 -- @include turn_extend.lua
-if reap > 0 and first_end and first_end <= now then
+local reaps = reap > 0 and first_end and first_end <= now
+local promotes = promote > 0 and first_due and first_due <= now
+-- In a long ring, those met are not those that come next: the fewer counts, the faster they are read.
+if next(counted) and (reaps or promotes or turning > claim) then
+  -- @include turn_leases_out.lua
+end
+if reaps then
   -- @include turn_reap.lua
 end
-if promote > 0 and first_due and first_due <= now then
+if promotes then
   -- @include turn_promote.lua
 end
 
 local jobs = {}
 if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
   -- @include turn_claim.lua
+end
+if next(counted) then
+  -- @include turn_leases_out.lua
 end
 if tokens == 0 and not facts[1] and (turning > 0 or flat > 0) then
   call('RPUSH', wake, '1')

@@ -7,18 +7,23 @@ end
 local claimed, looks, n_jobs, leased = 0, claim + 100, 0, {}
 -- The flat set: ids read, the place in them, and how many are taken from its head.
 local flat_ids, flat_at, flat_taken = {}, 0, 0
--- The ring: how long it was, how many of its lanes are read, and per lane read its group, leases
--- out, ceiling, weight, key, the ids at its head from rank `skips`, how many of its ranks are
--- known, and how many ids are taken; `met` has the groups of those that were looked at.
-local size, read, groups, leases, ceilings, shares = turning, 0, {}, {}, {}, {}
-local keys, heads, skips, known, taken, met = {}, {}, {}, {}, {}, {}
+-- The ring: how long it was, how many of its lanes are read, and they in order; per lane its jobs a
+-- turn, where not one, and its key; of those that aren't popped the ids at the head from rank
+-- `skips`, how many of the ranks are known, and how many ids are to leave.
+local size, read, order, shares, keys = turning, 0, {}, {}, {}
+local heads, skips, known, taken = {}, {}, {}, {}
 -- The rotation: `lap` has the lanes still to come, nil while those are the ones as read; `head` is
--- the place in it; `tail` has those that had their turn.
+-- the place in it; `tail` has those that had their turn, and of those `guessed` may be empty by now.
 local lap, head, tail, n_tail = nil, 1, {}, 0
+local guessed, n_guessed, dropped = {}, 0, false
 
 while claimed < claim and looks > 0 do
   looks = looks - 1
-  local id, group, j, more, out, ceiling, share
+  local id, group, more, guess, out, ceiling, share
+  -- Before the ring's length counts, or a lane comes again.
+  if n_guessed > 0 and (dropped or head > size or (flat > 0 and left == 0)) then
+    -- @include turn_guessed.lua
+  end
   if flat > 0 and (left == 0 or turning == 0) then
     -- @include turn_flat_step.lua
   elseif turning > 0 then
@@ -48,8 +53,8 @@ while claimed < claim and looks > 0 do
       leased[2 * claimed + 1], leased[2 * claimed + 2] = deadline, id
       claimed = claimed + 1
       jobs[n_jobs + 1], jobs[n_jobs + 2], jobs[n_jobs + 3] = id, payload, token
-      jobs[n_jobs + 4], jobs[n_jobs + 5], jobs[n_jobs + 6] = group or '', fields[4] or '',
-        fields[5] or ''
+      jobs[n_jobs + 4], jobs[n_jobs + 5] = group or '', fields[4] or ''
+      jobs[n_jobs + 6] = fields[5] or ''
       n_jobs = n_jobs + 6
       if group then
         -- @include turn_lane_served.lua
@@ -59,5 +64,8 @@ while claimed < claim and looks > 0 do
       end
     end
   end
+end
+if n_guessed > 0 then
+  -- @include turn_guessed.lua
 end
 -- @include turn_claimed.lua

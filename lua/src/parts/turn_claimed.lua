@@ -5,19 +5,8 @@ end
 if flat_taken > 0 then
   call('ZREMRANGEBYRANK', pending, '0', flat_taken - 1)
 end
-local counts, n_counts = {}, 0
-for j = 1, read do
-  local gone, out = taken[j], leases[j]
-  if gone and gone > 0 then
-    call('ZREMRANGEBYRANK', keys[j], '0', gone - 1)
-  end
-  if type(out) == 'number' then
-    counts[n_counts + 1], counts[n_counts + 2] = groups[j], format('%.0f', out)
-    n_counts = n_counts + 2
-  end
-end
-if n_counts > 0 then
-  call('HSET', gactive, unpack(counts, 1, n_counts))
+for group, gone in pairs(taken) do
+  call('ZREMRANGEBYRANK', keys[group], '0', gone - 1)
 end
 
 local passed = lap and size or head - 1
@@ -25,13 +14,13 @@ if passed > 0 then
   local back, n_back = {}, 0
   while lap and lap[head] do
     n_back = n_back + 1
-    back[n_back], head = groups[lap[head]], head + 1
+    back[n_back], head = lap[head], head + 1
   end
   for i = 1, n_tail do
-    back[n_back + i] = groups[tail[i]]
+    back[n_back + i] = tail[i]
   end
   n_back = n_back + n_tail
-  call('LPOP', ring, passed)
+  call('LTRIM', ring, passed, '-1')
   if n_back > 0 then
     call('RPUSH', ring, unpack(back, 1, n_back))
   end

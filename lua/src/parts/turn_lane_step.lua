@@ -1,67 +1,53 @@
---! The ring is due: `id` is the next of the lane `group`, its `j`th, at its head; `more` whether
---! others wait behind it. A lane that isn't serviceable, or that was in the ring before (a torn
---! past), leaves instead.
+--! The ring is due: `id` is the next of the lane `group` at its head; `more` whether others wait
+--! behind it, `guess` whether that is only supposed. A lane that isn't serviceable (a torn past)
+--! leaves instead.
 if not lap and head > read and read < size then
-  local last = math.min(size, read + claim - claimed) - 1
-  local names = call('LRANGE', ring, read, last)
-  local outs = call('HMGET', gactive, unpack(names))
-  local tops = limits > 0 and call('HMGET', glimit, unpack(names)) or {}
-  local turns = weights > 0 and call('HMGET', gweight, unpack(names)) or {}
-  if read == 0 then
-    groups, leases, ceilings, shares = names, outs, tops, turns
-  else
-    for i = 1, #names do
-      groups[read + i], leases[read + i] = names[i], outs[i]
-      ceilings[read + i], shares[read + i] = tops[i], turns[i]
-    end
-  end
-  read = last + 1
+  -- @include turn_ring_page.lua
 end
 if lap then
-  j = lap[head]
+  group = lap[head]
 elseif head <= read then
-  j = head
+  group = order[head]
 end
-if not j then
+if not group then
   lap, tail, n_tail, head = tail, {}, 0, 1
-  j = lap[1]
+  group = lap[1]
 end
 
-group = groups[j]
-local key = keys[j]
-out = leases[j] and tonumber(leases[j]) or 0
-ceiling = ceilings[j] and tonumber(ceilings[j]) or 0
-share = shares[j] and math.max(1, math.floor(tonumber(shares[j]) or 1)) or 1
+out, ceiling, share = counted[group], tops[group], shares[group] or 1
+local key = keys[group]
 if not key then
   key = base .. 'g:' .. group .. ':pending'
-  keys[j], skips[j], known[j], taken[j] = key, 0, 0, 0
-  -- A second look at the same lane would not know what the first one takes from it.
-  if met[group] then
-    heads[j], known[j] = {}, math.huge
+  keys[group] = key
+  -- One job is all that it gives before the others had their turn. Most lanes have more: that is
+  -- found out for all of them at once.
+  if share == 1 and turning > 1 and turning >= claim - claimed
+    and (not ceiling or out < ceiling) then
+    id = pcall('ZPOPMIN', key)[1]
+    more, guess = id, id
   end
-  met[group] = true
 end
-local gone = taken[j]
-if gone + 2 > known[j] then
-  -- As many as it may give in this call, and the one behind them.
-  local want = claim - claimed
-  if turning < want then
-    want = share * math.ceil(want / turning)
+if not id then
+  local gone = taken[group] or 0
+  if gone + 2 > (known[group] or 0) then
+    -- As many as it may give in this call, and the one behind them.
+    local want = share
+    if turning < claim - claimed then
+      want = share * math.ceil((claim - claimed) / turning)
+    end
+    want = math.min(want, claim - claimed)
+    local ids = pcall('ZRANGE', key, gone, gone + want)
+    heads[group], skips[group] = ids, gone
+    known[group] = #ids > want and gone + #ids or math.huge
+  end
+  id = heads[group][gone - skips[group] + 1]
+  if id and (not ceiling or out < ceiling) then
+    more = heads[group][gone - skips[group] + 2]
+    taken[group] = gone + 1
   else
-    want = share
-  end
-  want = math.min(want, claim - claimed)
-  local ids = pcall('ZRANGE', key, gone, gone + want)
-  heads[j], skips[j] = ids, gone
-  known[j] = #ids > want and gone + #ids or math.huge
-end
-id = heads[j][gone - skips[j] + 1]
-if id and (ceiling == 0 or out < ceiling) then
-  more = heads[j][gone - skips[j] + 2]
-  taken[j] = gone + 1
-else
-  id, head, turning = nil, head + 1, turning - 1
-  if spent_lane == group then
-    spent_lane = nil
+    id, head, turning, dropped = nil, head + 1, turning - 1, n_guessed > 0
+    if spent_lane == group then
+      spent_lane = nil
+    end
   end
 end

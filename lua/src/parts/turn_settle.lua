@@ -34,6 +34,7 @@ while at < extends_at do
   end
   -- @include turn_flush.lua
   if alone then
+    -- @include turn_leases_out.lua
     local id, verdict = args[at], 1
     local row = job .. id
     -- @include turn_alone.lua

@@ -59,7 +59,10 @@ impl Seen {
         let meta = after.hash("meta");
         self.count("share interrupted", meta.contains_key("spent").into());
         self.count("paused", meta.contains_key("paused").into());
-        self.count("lanes left behind", (!after.list("ring").is_empty()).into());
+        let ring = after.list("ring");
+        self.count("lanes left behind", (!ring.is_empty()).into());
+        let lanes: BTreeSet<&String> = ring.iter().collect();
+        self.count("a lane twice in the ring", (lanes.len() < ring.len()).into());
     }
 
     pub(crate) fn of(&self, what: &str) -> usize {
@@ -130,27 +133,23 @@ impl Pair {
                 let before = Snapshot::default().differences(&queue).join("\n");
                 format!("turn {n}: {why}\n{beat:#?}\nthe queue before it:\n{before}")
             })?;
-            let Some(after) = after else { break };
             self.align(&after).await;
             (queue, from_ms) = (after.left, after.to_ms);
         }
         Ok(seen)
     }
 
-    /// One beat on both sides; `None` when they can't be compared.
+    /// One beat on both sides.
     async fn compare(
         &self,
         beat: &Beat,
         ids: &BTreeSet<BrandedId>,
         from_ms: u64,
         seen: &mut Seen,
-    ) -> Result<Option<After>, String> {
+    ) -> Result<After, String> {
         let turned = beat.turn(&self.fenced, &self.turned).await;
         let turned = turned.map_err(|error| format!("the turn fails: {error:?}"))?;
-        let Some(singles) = self.singles(beat, ids).await? else {
-            seen.count("a lane twice in the ring", 1);
-            return Ok(None);
-        };
+        let singles = self.singles(beat, ids).await?;
         let (left, _) = self.read(&self.turned, ids).await;
         let (right, to_ms) = self.read(&self.single, ids).await;
         let after = After { left, right, to_ms };
@@ -159,26 +158,16 @@ impl Pair {
             return Err(faults.join("\n"));
         }
         seen.turn(&turned, &after.left);
-        Ok(Some(after))
+        Ok(after)
     }
 
     /// The same by single calls: what was settled, moved, and then claimed as the rotation says.
-    /// `None` when a lane is in the ring twice by then (a stray of a torn past that became
-    /// serviceable): a turn mends that, a single claim leaves it.
-    async fn singles(
-        &self,
-        beat: &Beat,
-        ids: &BTreeSet<BrandedId>,
-    ) -> Result<Option<Singles>, String> {
+    async fn singles(&self, beat: &Beat, ids: &BTreeSet<BrandedId>) -> Result<Singles, String> {
         let calls = beat.singles(&self.fenced, &self.single);
         let replies = self.send(calls).await;
         let verdicts = beat.verdicts(replies)?;
         let (middle, _) = self.read(&self.single, ids).await;
         let paused = middle.hash("meta").contains_key("paused");
-        let ring = middle.list("ring");
-        if ring.iter().collect::<BTreeSet<_>>().len() < ring.len() {
-            return Ok(None);
-        }
 
         let mut expected = Rotation::of(&middle);
         let most = if paused { 0 } else { beat.claim as usize };
@@ -204,7 +193,7 @@ impl Pair {
         }
         let passes_on = !paused && expected.has_work();
         let wake = middle.list("wake").len().max(passes_on.into());
-        Ok(Some(Singles { verdicts, jobs, expected, wake }))
+        Ok(Singles { verdicts, jobs, expected, wake })
     }
 
     /// Sets the clocks of what both wrote alike, and the tokens.

@@ -117,7 +117,7 @@ impl Rotation {
         while let Some(group) = self.ring.front().cloned() {
             let lane = self.lanes.get_mut(&group).expect("it is known");
             if !lane.is_serviceable() {
-                self.leave(&group);
+                self.leave();
                 continue;
             }
             let id = lane.waiting.pop_front().expect("it isn't empty");
@@ -146,15 +146,16 @@ impl Rotation {
         if stays {
             self.ring.rotate_left(1);
         } else {
-            self.leave(group);
+            self.leave();
         }
         if !self.flat.is_empty() && self.left > 0 {
             self.left = self.left.min(turning) - 1;
         }
     }
 
-    fn leave(&mut self, group: &str) {
-        self.ring.retain(|other| other != group);
-        self.spent.take_if(|(of, _)| of == group);
+    /// The lane at the head leaves.
+    fn leave(&mut self) {
+        let group = self.ring.pop_front();
+        self.spent.take_if(|(of, _)| Some(&*of) == group.as_ref());
     }
 }
