@@ -79,7 +79,7 @@ elseif state == 'pending' and group then
   local empties = depth == 1 and served
   local spent = empties and call('HGET', meta, 'spent')
   if call('ZREM', lane, id) == 1 and empties then
-    call('LREM', ring, '1', group)
+    call('LREM', ring, '-1', group)
     if spent and string.sub(spent, 1, 15) == group .. '|' then
       call('HDEL', meta, 'spent')
     end

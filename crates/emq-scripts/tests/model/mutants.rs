@@ -39,7 +39,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a late complete leaves the lane that it emptied in the ring",
         ScriptName::Complete,
-        "call('LREM', ring, '1', group)",
+        "call('LREM', ring, '-1', group)",
         "",
     ),
     mutant(
@@ -148,7 +148,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "cancel leaves the lane that it emptied in the ring",
         ScriptName::Cancel,
-        "call('LREM', ring, '1', group)",
+        "call('LREM', ring, '-1', group)",
         "",
     ),
     mutant(

@@ -34,7 +34,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "(tonumber(alone[5]) or 0)",
     ),
     ("a laned release wakes nobody", "wakes = wakes or runnable", ""),
-    ("a late complete leaves its emptied lane", "call('LREM', ring, '1', group)", ""),
+    ("a late complete leaves its emptied lane", "call('LREM', ring, '-1', group)", ""),
     ("the ring's length is old", "    turning = call('LLEN', ring)", ""),
     ("extensions tell of no cancel", "verdict = fields[4] and 2 or 1", "verdict = 1"),
     ("extensions extend nothing", "call('ZADD', active, unpack(held, 1, n_held))", ""),
