@@ -1,6 +1,7 @@
 //! Rung A: the connector.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use emq_keys::{BrandedId, Minter, Namespace, NodeId, QueueKeys, QueueName, slot};
@@ -221,7 +222,7 @@ struct Fate {
 }
 
 /// Keeps 32 callers incrementing while `disturb` takes the connection away, until each has met
-/// the loss; then waits for service.
+/// the loss, or was between two calls then and has seen service again.
 async fn in_flight_through<E>(
     connection: &Connection,
     key: &'static str,
@@ -231,12 +232,13 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let warm = Arc::new(tokio::sync::Semaphore::new(0));
+    let over = Arc::new(AtomicBool::new(false));
     let mut callers = JoinSet::new();
     for _ in 0..32 {
-        let (connection, warm) = (connection.clone(), Arc::clone(&warm));
+        let (connection, warm, over) = (connection.clone(), Arc::clone(&warm), Arc::clone(&over));
         callers.spawn(async move {
             let mut fate = Fate::default();
-            loop {
+            while !over.load(Ordering::Acquire) {
                 fate.sent += 1;
                 match connection.command(Cmd::new("INCR").arg(key)).await {
                     Ok(Reply::Int(_)) => fate.answered += 1,
@@ -251,10 +253,19 @@ where
                     warm.add_permits(1);
                 }
             }
+            Ok(fate)
         });
     }
     warm.acquire_many(32).await?.forget();
+    let reconnects = connection.counters().reconnects;
     tokio::task::block_in_place(disturb)?;
+    // A loss may be noticed a moment after the disturbance: service again is a reconnect.
+    let mut state = connection.state();
+    let again = state.wait_for(|state| {
+        matches!(state, ConnectionState::Ready) && connection.counters().reconnects > reconnects
+    });
+    tokio::time::timeout(Duration::from_secs(30), again).await??;
+    over.store(true, Ordering::Release);
     let mut total = Fate::default();
     while let Some(fate) = callers.join_next().await {
         let fate = fate??;
@@ -262,9 +273,6 @@ where
         total.answered += fate.answered;
         total.disconnected += fate.disconnected;
     }
-    let mut state = connection.state();
-    let ready = state.wait_for(|state| matches!(state, ConnectionState::Ready));
-    tokio::time::timeout(Duration::from_secs(30), ready).await??;
     Ok(total)
 }
 
