@@ -53,6 +53,28 @@ async fn many_synced_enqueues_share_their_waits() {
 }
 
 #[tokio::test]
+async fn a_sync_that_does_not_come_in_time_is_not_confirmed_and_a_resend_is_safe() {
+    let valkey = Valkey::builder().append_only(Fsync::EverySec).start().unwrap();
+    let builder = Bus::builder(&valkey.url()).unwrap();
+    let hasty = builder.durable_within(Duration::from_millis(1)).connect().await.unwrap();
+    let queue = hasty.queue("hasty").unwrap();
+    let options = asking(Durability::Fsynced);
+    // A sync may end within the millisecond, but the next one is a second away.
+    let mut unconfirmed = None;
+    for _ in 0..20 {
+        if let Enqueued::Unconfirmed(id) = queue.enqueue_with("x", &options).await.unwrap() {
+            unconfirmed = Some(id);
+            break;
+        }
+    }
+    let id = unconfirmed.expect("every write of twenty was synced within a millisecond");
+    let (_bus, patient) = bus_on(&valkey).await;
+    let patient = patient.bus().queue("hasty").unwrap();
+    let again = patient.enqueue_with("x", &options.id(id)).await.unwrap();
+    assert_eq!(again, Enqueued::Duplicate(id));
+}
+
+#[tokio::test]
 async fn a_server_without_an_append_only_file_refuses_before_any_write() {
     let valkey = Valkey::start().unwrap();
     let (_bus, queue) = bus_on(&valkey).await;
