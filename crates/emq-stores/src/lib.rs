@@ -1,0 +1,34 @@
+//! Where the bus meets the stores: rows that remember the names of the jobs they absorbed.
+//!
+//! A job may be delivered twice. A [`Store`] row that has absorbed a job's name declines it the
+//! second time, in the same transaction as the effect: at-least-once delivery becomes exactly-once
+//! effect, per row.
+//!
+//! * [`Store`] is what a handler uses, over serde rows; [`PropertyStore`] is what a backend does:
+//!   [`memory`], `sqlite` and `postgres` (features).
+//! * `outbox` (feature): a job that exists if and only if the business row does.
+//! * [`supervisor`]: workers, stores and relays as owners that are restarted alone.
+//!
+//! It knows nothing of keys of the server, scripts or frames.
+
+mod effect;
+mod error;
+mod ingress;
+mod property;
+mod store;
+
+pub mod memory;
+#[cfg(feature = "outbox")]
+pub mod outbox;
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx"))]
+pub mod postgres;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+pub mod supervisor;
+
+// The public interface is, beside the modules above:
+pub use crate::effect::{Absorbed, Compacted, Contribution, Effect, JobName, Written};
+pub use crate::error::StoreError;
+pub use crate::ingress::{IntoId, IntoJob};
+pub use crate::property::{Answer, PropertyStore};
+pub use crate::store::Store;

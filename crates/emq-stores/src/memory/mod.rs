@@ -1,0 +1,1 @@
+//! Rows in memory, behind one owner task.

@@ -1,0 +1,1 @@
+//! Jobs that exist if and only if the business row does.

@@ -1,0 +1,1 @@
+//! Owners that are restarted alone.
