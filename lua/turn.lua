@@ -27,10 +27,12 @@
 -- DERIVED emq:{q}:job:<id>  the rows of the jobs
 -- DERIVED emq:{q}:g:<group>:pending  their lanes
 -- CLOCK   server
--- RETURNS {verdicts, extensions, jobs, next_ms}: a settle is 1 done | 2 scheduled | 3 dead | 0 no
---         row | -1 stale; an extension 1 held | 2 a cancel was asked for | -1 stale; jobs are six
---         values each: id, payload, token, group or '', checkpoint or '', kind or ''; next_ms is
---         the time until the next job is due or its lease expires, 0: now, -1: there is none
+-- RETURNS {verdicts, extensions, jobs, next_ms, returned, buried, promoted}: a settle is 1 done | 2
+--         scheduled | 3 dead | 0 no row | -1 stale; an extension 1 held | 2 a cancel was asked for
+--         | -1 stale; jobs are six values each: id, payload, token, group or '', checkpoint or '',
+--         kind or ''; next_ms is the time until the next job is due or its lease expires, 0: now,
+--         -1: there is none; the rest counts jobs: reaped to wait again, reaped to the morgue, and
+--         promoted
 -- REFUSES EMQARG EMQLIMIT
 -- LEAVES  each job as its single script does, in this order; the ring rotated, over lanes and flat
 --         set in turn; a token in wake when work is left on a queue that isn't paused
@@ -421,6 +423,7 @@ end
 if n_held > 0 then
   call('ZADD', active, unpack(held, 1, n_held))
 end
+local n_returned, n_buried, n_promoted = 0, 0, 0
 local reaps = reap > 0 and first_end and first_end <= now
 local promotes = promote > 0 and first_due and first_due <= now
 -- In a long ring, those met are not those that come next: the fewer counts, the faster they are read.
@@ -532,6 +535,7 @@ if reaps then
     call('HSET', job[1], 'state', 'dead', 'lost', lost,
       'last_error', 'lost ' .. lost .. ' times: its lease ended before a settle came')
   end
+  n_returned, n_buried = #back, #buried
   if #entering > 0 then
     call('RPUSH', ring, unpack(entering))
   end
@@ -606,6 +610,7 @@ if promotes then
   for i = 1, #rows do
     call('HSET', rows[i], 'state', 'pending')
   end
+  n_promoted = #rows
   if #entering > 0 then
     call('RPUSH', ring, unpack(entering))
   end
@@ -934,4 +939,4 @@ end
 if soonest then
   next_ms = math.max(soonest - now, 0)
 end
-return { verdicts, extensions, jobs, next_ms }
+return { verdicts, extensions, jobs, next_ms, n_returned, n_buried, n_promoted }

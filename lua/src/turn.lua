@@ -27,10 +27,12 @@
 -- DERIVED emq:{q}:job:<id>  the rows of the jobs
 -- DERIVED emq:{q}:g:<group>:pending  their lanes
 -- CLOCK   server
--- RETURNS {verdicts, extensions, jobs, next_ms}: a settle is 1 done | 2 scheduled | 3 dead | 0 no
---         row | -1 stale; an extension 1 held | 2 a cancel was asked for | -1 stale; jobs are six
---         values each: id, payload, token, group or '', checkpoint or '', kind or ''; next_ms is
---         the time until the next job is due or its lease expires, 0: now, -1: there is none
+-- RETURNS {verdicts, extensions, jobs, next_ms, returned, buried, promoted}: a settle is 1 done | 2
+--         scheduled | 3 dead | 0 no row | -1 stale; an extension 1 held | 2 a cancel was asked for
+--         | -1 stale; jobs are six values each: id, payload, token, group or '', checkpoint or '',
+--         kind or ''; next_ms is the time until the next job is due or its lease expires, 0: now,
+--         -1: there is none; the rest counts jobs: reaped to wait again, reaped to the morgue, and
+--         promoted
 -- REFUSES EMQARG EMQLIMIT
 -- LEAVES  each job as its single script does, in this order; the ring rotated, over lanes and flat
 --         set in turn; a token in wake when work is left on a queue that isn't paused
@@ -71,6 +73,7 @@ local counted, stored, tops = {}, {}, {}
 local verdicts, extensions = {}, {}
 -- @include turn_settle.lua
 -- @include turn_extend.lua
+local n_returned, n_buried, n_promoted = 0, 0, 0
 local reaps = reap > 0 and first_end and first_end <= now
 local promotes = promote > 0 and first_due and first_due <= now
 -- In a long ring, those met are not those that come next: the fewer counts, the faster they are read.
@@ -96,4 +99,4 @@ if tokens == 0 and not facts[1] and (turning > 0 or flat > 0) then
 end
 
 -- @include turn_next.lua
-return { verdicts, extensions, jobs, next_ms }
+return { verdicts, extensions, jobs, next_ms, n_returned, n_buried, n_promoted }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use emq_core::{Backoff, Job, JobError, Worker};
+use emq_core::{Backoff, EnqueueOptions, Job, JobError, Worker};
 use ground::{PATIENCE, admit, shared, until};
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
@@ -104,4 +104,38 @@ async fn a_worker_tells_what_it_does() {
     assert_eq!(kept.sampled("emq_job_run_seconds").len(), 4);
     let waits = kept.sampled("emq_job_wait_seconds");
     assert!(waits.len() == 3 && waits.iter().all(|wait| *wait >= 0.0), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_worker_tells_what_its_turns_moved() {
+    let (_bus, queue) = shared().await;
+    let short = Duration::from_millis(1);
+    // One was lost once, one is lost for the second time: the worker's cap.
+    admit(&queue, "twice").await;
+    assert!(queue.claim(short).await.unwrap().is_some());
+    until("the reaper", async || queue.reap(10, 10).await.unwrap().returned == 1).await;
+    assert!(queue.claim(short).await.unwrap().is_some());
+    admit(&queue, "once").await;
+    assert!(queue.claim(short).await.unwrap().is_some());
+    for payload in ["later", "later too"] {
+        let options = EnqueueOptions::new().delay(Duration::from_millis(5));
+        let _ = queue.enqueue_with(payload, &options).await.unwrap();
+    }
+    let kept = Kept::default();
+    let worker = metrics::with_local_recorder(&kept, || {
+        let builder = Worker::builder(&queue).lost_cap(2);
+        builder.handler(|_: Job<Bytes>| async { Ok(()) }).start().unwrap()
+    });
+    until("the end", async || worker.totals().done == 3 && worker.totals().buried == 1).await;
+    let totals = worker.stop(PATIENCE).await.totals;
+    assert_eq!((totals.returned, totals.buried, totals.promoted), (1, 1, 2));
+    // Those that others lost are none that it failed or lost.
+    assert_eq!((totals.dead, totals.lost), (0, 0));
+    for (name, wanted) in [
+        ("emq_jobs_returned_total", 1),
+        ("emq_jobs_buried_total", 1),
+        ("emq_jobs_promoted_total", 2),
+    ] {
+        assert_eq!(kept.counted(name), wanted, "{name}");
+    }
 }

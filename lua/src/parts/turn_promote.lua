@@ -43,5 +43,6 @@ end
 for i = 1, #rows do
   call('HSET', rows[i], 'state', 'pending')
 end
+n_promoted = #rows
 -- @include turn_entered.lua
 first_due = tonumber(call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2])

@@ -67,4 +67,5 @@ for i = 1, #buried do
   call('HSET', job[1], 'state', 'dead', 'lost', lost,
     'last_error', 'lost ' .. lost .. ' times: its lease ended before a settle came')
 end
+n_returned, n_buried = #back, #buried
 -- @include turn_entered.lua

@@ -46,6 +46,10 @@ impl Rounds {
                 self.inside.tally.extended.one();
             }
         }
+        let tally = &self.inside.tally;
+        tally.returned.add(turned.returned);
+        tally.buried.add(turned.buried);
+        tally.promoted.add(turned.promoted);
         let full = turned.jobs.len() >= load.claims;
         if load.claims > 0 {
             self.plenty = full;

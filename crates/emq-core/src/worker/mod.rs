@@ -73,8 +73,9 @@ use crate::error::Error;
 /// Each handler runs in a `tracing` span `job` with the fields `queue`, `kind`, `id`, `token` and
 /// `lane`; what the producer sent along, a trace context for instance, is [`Job::headers`]. With the
 /// feature `metrics` it tells that crate's facade what it does: counters `emq_jobs_*_total`
-/// (started, done, retried, dead, released, cancelled, lost, stale, abandoned, panicked, timed_out)
-/// and `emq_worker_*_total` (parks, wakes, reconnects), the gauge `emq_jobs_in_flight`, and the
+/// (started, done, retried, dead, released, cancelled, lost, stale, abandoned, panicked, timed_out;
+/// and of whichever worker's jobs its turns moved: promoted, returned, buried) and
+/// `emq_worker_*_total` (parks, wakes, reconnects), the gauge `emq_jobs_in_flight`, and the
 /// histograms `emq_job_wait_seconds` (from its minting to its first start) and
 /// `emq_job_run_seconds`, each with the label `queue`. The recorder must be installed before the
 /// worker starts.

@@ -79,9 +79,15 @@ totals! {
     timed_out,
     /// Payloads that didn't decode.
     undecodable,
+    /// Due jobs that its turns moved to where they wait.
+    promoted,
+    /// Jobs of whichever worker whose lease was over, and that its turns put where they wait.
+    returned,
+    /// Jobs of whichever worker that were lost too often, and that its turns buried.
+    buried,
     /// Extensions acknowledged.
     extended,
-    /// Jobs whose lease was lost while their handler ran.
+    /// Jobs of its own whose lease was lost while their handler ran.
     lost,
     /// Jobs of a kind that no handler here knows, held aside for a while and handed back.
     unknown,

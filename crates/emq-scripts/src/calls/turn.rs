@@ -8,6 +8,8 @@ use emq_keys::{BrandedId, QueueKeys};
 use emq_wire::{Cmd, Reply, Script};
 
 use super::settle::{LAST_ERROR_MAX_BYTES, cut};
+#[cfg(doc)]
+use super::timers::Reaped;
 use crate::call::{ScriptCall, begin, push_flag, push_ms, push_u64};
 use crate::contract::{Contract, key};
 use crate::name::ScriptName;
@@ -98,6 +100,12 @@ pub struct Turned {
     /// How long until the next job is due or the next lease expires; zero when that is so already,
     /// `None` when nothing is scheduled and nobody holds a job.
     pub next: Option<Duration>,
+    /// Jobs whose lease was over and that wait again, as [`Reaped::returned`].
+    pub returned: u64,
+    /// Jobs that were lost too often and lie in the morgue, as [`Reaped::buried`].
+    pub buried: u64,
+    /// Due jobs that wait now.
+    pub promoted: u64,
 }
 
 /// What a [`Settle`] came to.
@@ -208,11 +216,12 @@ impl ScriptCall for Turn<'_> {
             "max_attempts",
         ],
         tail: Some("runs"),
-        returns: "{verdicts, extensions, jobs, next_ms}: a settle is 1 done | 2 scheduled | 3 dead \
-                  | 0 no row | -1 stale; an extension 1 held | 2 a cancel was asked for | -1 stale; \
-                  jobs are six values each: id, payload, token, group or '', checkpoint or '', kind \
-                  or ''; next_ms is the time until the next job is due or its lease expires, 0: \
-                  now, -1: there is none",
+        returns: "{verdicts, extensions, jobs, next_ms, returned, buried, promoted}: a settle is 1 \
+                  done | 2 scheduled | 3 dead | 0 no row | -1 stale; an extension 1 held | 2 a \
+                  cancel was asked for | -1 stale; jobs are six values each: id, payload, token, \
+                  group or '', checkpoint or '', kind or ''; next_ms is the time until the next \
+                  job is due or its lease expires, 0: now, -1: there is none; the rest counts \
+                  jobs: reaped to wait again, reaped to the morgue, and promoted",
         refuses: &[RefusalClass::Arg, RefusalClass::Limit],
         runs_when_full: true,
     };
@@ -244,11 +253,12 @@ impl ScriptCall for Turn<'_> {
 
     fn read(&self, reply: &Reply) -> Option<Turned> {
         let Reply::Array(parts) = reply else { return None };
-        let [Reply::Array(verdicts), Reply::Array(extensions), Reply::Array(jobs), next] =
+        let [Reply::Array(verdicts), Reply::Array(extensions), Reply::Array(jobs), counts @ ..] =
             parts.as_slice()
         else {
             return None;
         };
+        let [next, returned, buried, promoted] = counts else { return None };
         if verdicts.len() != self.settles.len() || extensions.len() != self.extensions.len() {
             return None;
         }
@@ -264,6 +274,9 @@ impl ScriptCall for Turn<'_> {
                 -1 => None,
                 ms => Some(Duration::from_millis(u64::try_from(ms).ok()?)),
             },
+            returned: read::count(returned)?,
+            buried: read::count(buried)?,
+            promoted: read::count(promoted)?,
         })
     }
 }

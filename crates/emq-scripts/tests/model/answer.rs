@@ -42,13 +42,16 @@ pub(crate) struct Beaten {
     pub(crate) extensions: Vec<ExtendVerdict>,
     pub(crate) jobs: Vec<TurnJob>,
     pub(crate) next_ms: Option<u64>,
+    pub(crate) reaped: Reaped,
+    pub(crate) promoted: u64,
 }
 
 impl From<Turned> for Beaten {
     fn from(turned: Turned) -> Beaten {
-        let Turned { verdicts, extensions, jobs, next } = turned;
+        let Turned { verdicts, extensions, jobs, next, returned, buried, promoted } = turned;
         let whole = |next: Duration| u64::try_from(next.as_millis()).unwrap_or(u64::MAX);
-        Beaten { verdicts, extensions, jobs, next_ms: next.map(whole) }
+        let (next_ms, reaped) = (next.map(whole), Reaped { returned, buried });
+        Beaten { verdicts, extensions, jobs, next_ms, reaped, promoted }
     }
 }
 

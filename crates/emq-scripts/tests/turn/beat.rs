@@ -5,8 +5,8 @@ use std::time::Duration;
 use emq_keys::{BrandedId, QueueKeys};
 use emq_scripts::{
     CallError, Complete, Completed, Extend, ExtendVerdict, Extended, Extension, Fenced, Promote,
-    Reap, RefusalClass, Release, Retried, Retry, ScriptCall, Settle, SettleOutcome, SettleVerdict,
-    Turn,
+    Reap, Reaped, RefusalClass, Release, Retried, Retry, ScriptCall, Settle, SettleOutcome,
+    SettleVerdict, Turn,
 };
 use emq_wire::{Cmd, Reply};
 use fastrand::Rng;
@@ -27,6 +27,14 @@ pub(crate) struct Held {
     id: BrandedId,
     token: u64,
     ticket: Option<String>,
+}
+
+/// What the single calls answered.
+pub(crate) struct Told {
+    pub(crate) verdicts: Vec<SettleVerdict>,
+    pub(crate) extensions: Vec<ExtendVerdict>,
+    pub(crate) reaped: Reaped,
+    pub(crate) promoted: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -151,10 +159,7 @@ impl Beat {
     }
 
     /// What the single calls answered, as a turn says it.
-    pub(crate) fn verdicts(
-        &self,
-        replies: Vec<Reply>,
-    ) -> Result<(Vec<SettleVerdict>, Vec<ExtendVerdict>), String> {
+    pub(crate) fn told(&self, replies: Vec<Reply>) -> Result<Told, String> {
         let mut replies = replies.into_iter();
         let mut next = || replies.next().ok_or("a reply is missing");
         let (mut verdicts, mut extensions) = (Vec::new(), Vec::new());
@@ -192,11 +197,16 @@ impl Beat {
                 Err(error) => return Err(format!("extend: {error:?}")),
             });
         }
-        // The rest are counts, or errors that the keys will tell of.
-        match replies.find_map(|reply| reply.as_error().map(ToString::to_string)) {
-            Some(error) => Err(error),
-            None => Ok((verdicts, extensions)),
+        let mut told = Told { verdicts, extensions, reaped: Reaped::default(), promoted: 0 };
+        if self.reap > 0 {
+            let call = Reap { limit: self.reap, lost_cap: self.lost_cap };
+            told.reaped = call.decode(next()?).map_err(|error| format!("reap: {error:?}"))?;
         }
+        if self.promote > 0 {
+            let call = Promote { limit: self.promote };
+            told.promoted = call.decode(next()?).map_err(|error| format!("promote: {error:?}"))?;
+        }
+        Ok(told)
     }
 }
 

@@ -10,7 +10,7 @@ use emq_scripts::{
 use emq_wire::{Cmd, Pipeline, Reply};
 use fastrand::Rng;
 
-use super::beat::{Beat, LEASE_MS, OFFSETS_MS};
+use super::beat::{Beat, LEASE_MS, OFFSETS_MS, Told};
 use super::plant::{LANES, Plant};
 use super::rotation::{Rotation, Step};
 use super::snapshot::{Content, Snapshot};
@@ -52,6 +52,13 @@ impl Seen {
             self.count(what, 1);
         }
         let laned = turned.jobs.iter().filter(|job| job.group.is_some()).count();
+        for (what, jobs) in [
+            ("returned", turned.returned),
+            ("buried", turned.buried),
+            ("promoted", turned.promoted),
+        ] {
+            self.count(what, jobs as usize);
+        }
         self.count("claimed from lanes", laned);
         self.count("claimed flat", turned.jobs.len() - laned);
         let mixed = laned > 0 && laned < turned.jobs.len();
@@ -82,7 +89,7 @@ pub(crate) struct Pair {
 
 /// The queue of single calls, and what they answered.
 struct Singles {
-    verdicts: (Vec<SettleVerdict>, Vec<ExtendVerdict>),
+    told: Told,
     jobs: Vec<TurnJob>,
     expected: Rotation,
     /// The tokens that stand in the end: a turn passes the wake on once, when all is done.
@@ -165,7 +172,7 @@ impl Pair {
     async fn singles(&self, beat: &Beat, ids: &BTreeSet<BrandedId>) -> Result<Singles, String> {
         let calls = beat.singles(&self.fenced, &self.single);
         let replies = self.send(calls).await;
-        let verdicts = beat.verdicts(replies)?;
+        let told = beat.told(replies)?;
         let (middle, _) = self.read(&self.single, ids).await;
         let paused = middle.hash("meta").contains_key("paused");
 
@@ -193,7 +200,7 @@ impl Pair {
         }
         let passes_on = !paused && expected.has_work();
         let wake = middle.list("wake").len().max(passes_on.into());
-        Ok(Singles { verdicts, jobs, expected, wake })
+        Ok(Singles { told, jobs, expected, wake })
     }
 
     /// Sets the clocks of what both wrote alike, and the tokens.
@@ -239,7 +246,7 @@ fn faults(turned: &Turned, singles: &Singles, after: &After, from_ms: u64) -> Ve
             faults.push(fault);
         }
     };
-    let (verdicts, extensions) = &singles.verdicts;
+    let Told { verdicts, extensions, reaped, promoted } = &singles.told;
     expect(
         turned.verdicts == *verdicts,
         format!("verdicts {:?}, singly {verdicts:?}", turned.verdicts),
@@ -247,6 +254,14 @@ fn faults(turned: &Turned, singles: &Singles, after: &After, from_ms: u64) -> Ve
     expect(
         turned.extensions == *extensions,
         format!("extensions {:?}, singly {extensions:?}", turned.extensions),
+    );
+    let (returned, buried) = (reaped.returned, reaped.buried);
+    expect(
+        (turned.returned, turned.buried, turned.promoted) == (returned, buried, *promoted),
+        format!(
+            "reaped {} and {}, promoted {}; singly {reaped:?}, {promoted}",
+            turned.returned, turned.buried, turned.promoted
+        ),
     );
     expect(
         turned.jobs == singles.jobs,

@@ -1,7 +1,8 @@
 //! The worker's beat: each of its items is exactly the transition of its single verb.
 
 use emq_scripts::{
-    Claimed, Completed, ExtendVerdict, Extended, RefusalClass, Retried, SettleVerdict, TurnJob,
+    Claimed, Completed, ExtendVerdict, Extended, Reaped, RefusalClass, Retried, SettleVerdict,
+    TurnJob,
 };
 
 use super::{Moment, World};
@@ -15,8 +16,8 @@ impl World {
         let verdicts = settles.map(|it| self.settle(it, beat.max_attempts, moment)).collect();
         let extensions = beat.extensions.iter();
         let extensions = extensions.map(|it| self.extension(it, beat.lease_ms, moment)).collect();
-        self.reap(beat.reap, beat.lost_cap, moment);
-        self.promote(beat.promote, moment);
+        let (returned, buried) = self.reap(beat.reap, beat.lost_cap, moment);
+        let promoted = self.promote(beat.promote, moment);
         let mut jobs = Vec::new();
         while !self.paused && jobs.len() < beat.claim as usize {
             let Some(claimed) = self.serve(beat.lease_ms, beat.ticket.as_deref(), moment) else {
@@ -26,7 +27,8 @@ impl World {
         }
         self.cascade();
         let next_ms = self.next_ms(moment);
-        Answer::Turned(Beaten { verdicts, extensions, jobs, next_ms })
+        let reaped = Reaped { returned, buried };
+        Answer::Turned(Beaten { verdicts, extensions, jobs, next_ms, reaped, promoted })
     }
 
     fn settle(&mut self, settled: &Settled, cap: u32, moment: &Moment<'_>) -> SettleVerdict {
