@@ -3,12 +3,9 @@
 mod ground;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
-use emq_core::{Backoff, Bus, Job, JobError, Lane, Queue, Worker};
+use emq_core::{Bus, Job, Lane, Queue, Worker};
 use emq_keys::{BrandedId, Namespace};
 use ground::crew::Crew;
 use ground::{LONG, PATIENCE, admit, healthy, shared, soon, until};
@@ -127,121 +124,5 @@ async fn a_ceiling_bounds_a_lane_and_leaves_the_slots_to_others() {
     assert_eq!(bounded.status().await.unwrap().leases, 2);
     crew.let_end(20);
     until("the end", async || worker.totals().done == 20).await;
-    healthy(&queue).await;
-}
-
-/// Checks by itself that it is alone.
-struct Alone(Arc<AtomicUsize>);
-
-impl Alone {
-    fn enter(inside: &Arc<AtomicUsize>) -> Alone {
-        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are on the lane");
-        Alone(Arc::clone(inside))
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// A lane of which one job runs at a time, with workers that die and holders that come late.
-#[derive(Clone)]
-struct Narrow {
-    queue: Queue,
-    inside: Arc<AtomicUsize>,
-    /// How often two overlapped: a panic in a handler is only a failed job.
-    overlaps: Arc<AtomicUsize>,
-    done: Arc<Mutex<HashSet<BrandedId>>>,
-    started: Arc<tokio::sync::Notify>,
-}
-
-impl Narrow {
-    fn work(&self) -> Worker {
-        let narrow = self.clone();
-        Worker::builder(&self.queue)
-            .concurrency(2)
-            .lease(Duration::from_secs(1))
-            .beat(Duration::from_millis(200))
-            .lost_cap(1_000)
-            .max_attempts(1_000)
-            .backoff(Backoff::fixed(Duration::from_millis(1)))
-            .handler(move |job: Job<Bytes>| {
-                let narrow = narrow.clone();
-                async move { narrow.handle(&job).await }
-            })
-            .start()
-            .unwrap()
-    }
-
-    async fn handle(&self, job: &Job<Bytes>) -> Result<(), JobError> {
-        if self.inside.load(Ordering::SeqCst) > 0 {
-            self.overlaps.fetch_add(1, Ordering::SeqCst);
-        }
-        let _alone = Alone::enter(&self.inside);
-        self.started.notify_one();
-        for _ in 0..3 {
-            tokio::task::yield_now().await;
-        }
-        if job.attempt() == 1 && job.id().as_bytes()[13].is_multiple_of(5) {
-            return Err(JobError::new("the first attempt"));
-        }
-        self.done.lock().unwrap().insert(job.id());
-        Ok(())
-    }
-
-    /// Takes a job by hand, works it within its lease, and says so only after that has ended.
-    async fn come_late(&self) {
-        let lease = Duration::from_millis(50);
-        let Some(held) = self.queue.claim_lane(lease).await.unwrap() else { return };
-        tokio::time::sleep(3 * lease).await;
-        // Accepted if nobody has it yet; else refused, whatever became of it.
-        if held.complete().await.is_ok() {
-            self.done.lock().unwrap().insert(held.id());
-        }
-    }
-}
-
-#[tokio::test]
-async fn on_a_lane_of_ceiling_one_cooperative_handlers_never_overlap() {
-    let (bus, queue) = shared().await;
-    let lane = lane(&bus, &queue).await;
-    lane.limit(1).await.unwrap();
-    let mut wanted = HashSet::new();
-    for n in 0..500 {
-        wanted.insert(lane.enqueue(n.to_string()).await.unwrap().id());
-    }
-    let narrow = Narrow {
-        queue: queue.clone(),
-        inside: Arc::default(),
-        overlaps: Arc::default(),
-        done: Arc::default(),
-        started: Arc::default(),
-    };
-    let mut workers: Vec<Worker> = (0..8).map(|_| narrow.work()).collect();
-    for n in 0..6 {
-        for _ in 0..20 {
-            soon("a start", narrow.started.notified()).await;
-        }
-        if n % 2 == 0 {
-            // All die where they are, and the one that holds the job with them.
-            workers.clear();
-            workers.extend((0..8).map(|_| narrow.work()));
-        } else {
-            narrow.come_late().await;
-        }
-    }
-    until("the end", async || narrow.done.lock().unwrap().len() == wanted.len()).await;
-    until("the last settlement", async || {
-        let counts = queue.counts().await.unwrap();
-        counts.active + counts.scheduled + counts.dead == 0
-    })
-    .await;
-    assert_eq!(*narrow.done.lock().unwrap(), wanted);
-    assert_eq!(narrow.overlaps.load(Ordering::SeqCst), 0);
-    for worker in workers {
-        worker.stop(PATIENCE).await;
-    }
     healthy(&queue).await;
 }
