@@ -5,6 +5,9 @@ use emq_keys::BrandedId;
 
 use crate::error::StoreError;
 
+/// The longest name of a step, in bytes.
+pub const STEP_LEN_MAX: usize = 255;
+
 /// The name under which a row remembers an effect: the job's, and the step's for a job that writes
 /// one row more than once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +23,8 @@ impl JobName {
         JobName { job, step: Box::from("") }
     }
 
-    /// One of several effects of a job on the same row.
+    /// One of several effects of a job on the same row. The step's name has at most
+    /// [`STEP_LEN_MAX`] bytes and no NUL: [`Store`](crate::Store) refuses others.
     #[must_use]
     pub fn step(job: BrandedId, step: &str) -> JobName {
         JobName { job, step: Box::from(step) }

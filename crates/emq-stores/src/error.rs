@@ -4,9 +4,13 @@ use std::error::Error as StdError;
 
 use emq_keys::{BrandedId, IdError, Namespace};
 
+use crate::effect::STEP_LEN_MAX;
+
 type Cause = Box<dyn StdError + Send + Sync>;
 
-/// Why a store did not do what it was asked. Nothing was written.
+/// Why a store did not do what it was asked. Nothing was written, except perhaps where a database
+/// was lost or its disk failed in the middle of a commit ([`StoreError::Unavailable`],
+/// [`StoreError::Database`]): then nobody knows, and the same absorb again finds out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -26,6 +30,12 @@ pub enum StoreError {
     NotAJob {
         /// The id.
         id: BrandedId,
+    },
+    /// A step's name is too long, or has a NUL in it.
+    #[error("a step's name has at most {STEP_LEN_MAX} bytes and no NUL, this one has {len} bytes")]
+    Step {
+        /// Its length, in bytes.
+        len: usize,
     },
     /// The row doesn't remember the job, but has forgotten the names of its age: nobody can know
     /// whether it was absorbed. The job is dead: look at it by hand.

@@ -3,6 +3,7 @@
 use emq_core::Job;
 use emq_keys::{BrandedId, Namespace};
 
+use crate::effect::{JobName, STEP_LEN_MAX};
 use crate::error::StoreError;
 
 /// What may be given where an id is asked for. Text and bytes pass the gates of parsing.
@@ -75,4 +76,14 @@ pub(crate) fn of_kind(id: impl IntoId, expected: Namespace) -> Result<BrandedId,
 pub(crate) fn job(job: impl IntoJob) -> Result<BrandedId, StoreError> {
     let id = job.into_job()?;
     if id.namespace() == Namespace::JOB { Ok(id) } else { Err(StoreError::NotAJob { id }) }
+}
+
+/// The name, when it names a job and its step can be kept by every backend.
+pub(crate) fn name(name: JobName) -> Result<JobName, StoreError> {
+    job(name.job())?;
+    let step = name.step_name();
+    if step.len() > STEP_LEN_MAX || step.contains('\0') {
+        return Err(StoreError::Step { len: step.len() });
+    }
+    Ok(name)
 }

@@ -15,6 +15,7 @@ mod effect;
 mod error;
 mod ingress;
 mod property;
+mod reply;
 mod store;
 
 pub mod memory;
@@ -27,7 +28,9 @@ pub mod sqlite;
 pub mod supervisor;
 
 // The public interface is, beside the modules above:
-pub use crate::effect::{Absorbed, Compacted, Contribution, Effect, JobName, Written};
+pub use crate::effect::{
+    Absorbed, Compacted, Contribution, Effect, JobName, STEP_LEN_MAX, Written,
+};
 pub use crate::error::StoreError;
 pub use crate::ingress::{IntoId, IntoJob};
 pub use crate::property::{Answer, PropertyStore};

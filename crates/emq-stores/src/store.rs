@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::effect::{Absorbed, Compacted, Contribution, JobName, Written};
 use crate::error::StoreError;
-use crate::ingress::{IntoId, IntoJob, job, of_kind};
+use crate::ingress::{self, IntoId, IntoJob, job, of_kind};
 use crate::property::PropertyStore;
 
 /// The rows of one kind, as values of `R`. Cheap to clone; its clones are one store.
@@ -151,7 +151,6 @@ impl<R: Serialize + DeserializeOwned + Send + 'static> Store<R> {
         name: JobName,
         f: impl FnOnce(Option<R>) -> Result<(R, C), E> + Send + 'static,
     ) -> Result<Absorbed, StoreError> {
-        job(name.job())?;
         self.absorb_named(id, name, move |row| {
             f(row).map_err(|error| StoreError::Refused(error.into()))
         })
@@ -164,7 +163,7 @@ impl<R: Serialize + DeserializeOwned + Send + 'static> Store<R> {
         name: JobName,
         f: impl FnOnce(Option<R>) -> Result<(R, C), StoreError> + Send + 'static,
     ) -> Result<Absorbed, StoreError> {
-        let id = of_kind(id, self.kind())?;
+        let (id, name) = (of_kind(id, self.kind())?, ingress::name(name)?);
         self.backend.absorb(id, name, Box::new(effect(id, f))).await
     }
 
