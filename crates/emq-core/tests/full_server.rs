@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use emq_core::{Enqueued, Error, Job, NewJob, Worker};
 use emq_testkit::Valkey;
-use ground::{builder_on, bus_on, soon, until};
+use ground::{builder_on, bus_on, healthy, soon, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_refuses_by_type_is_drained_and_lets_a_reconnecting_worker_in() {
@@ -60,4 +60,5 @@ async fn a_full_server_refuses_by_type_is_drained_and_lets_a_reconnecting_worker
     assert!(matches!(queue.enqueue(&payload).await.unwrap(), Enqueued::Admitted(_)));
     let report = worker.stop(ground::PATIENCE).await;
     assert_eq!(report.abandoned, 0);
+    healthy(&queue).await;
 }

@@ -44,6 +44,7 @@ async fn a_job_of_a_lane_waits_there_and_the_ring_has_the_lane_once() {
     assert_eq!((record.state, record.group), (JobState::Pending, Some(acme.id())));
     // The flat claim doesn't see it.
     assert!(queue.claim(LONG).await.unwrap().is_none());
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -66,6 +67,7 @@ async fn an_enqueue_is_idempotent_by_id_whatever_the_lane() {
     let refused = zeta.enqueue_with("3", &no_job).await;
     assert!(matches!(refused, Err(Error::Kind { id }) if id == tenant("acme")), "{refused:?}");
     assert_eq!(ring(&queue).await, [acme.id()]);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -84,6 +86,7 @@ async fn a_delayed_job_enters_its_lane_when_it_is_due() {
     // A time that has passed means now.
     admitted(acme.enqueue_at("3", SystemTime::UNIX_EPOCH).await);
     assert_eq!(acme.depth().await.unwrap(), 2);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -110,6 +113,7 @@ async fn lanes_take_turns_and_leases_are_counted() {
     assert_eq!(leases(&queue).await, [(acme.id(), 1), (zeta.id(), 1)].into());
     let status = acme.status().await.unwrap();
     assert_eq!((status.depth, status.leases, status.serviceable()), (0, 1, false));
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -130,6 +134,7 @@ async fn a_claim_may_carry_a_ticket_of_the_callers_and_a_release_keeps_the_place
     assert_eq!(retried, Retried::Scheduled);
     assert_eq!(leases(&queue).await, [].into());
     assert_eq!(raw::group(&queue, first).await, Some(acme.id()));
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -151,6 +156,7 @@ async fn a_weight_gives_a_lane_more_of_a_turn_and_one_leaves_no_trace() {
     assert_eq!(acme.weight(1).await.unwrap(), Switched::Changed);
     assert_eq!(acme.weight(1).await.unwrap(), Switched::Already);
     assert_eq!(raw::hash(&queue, queue.keys().gweight()).await.len(), 0);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -183,6 +189,7 @@ async fn a_ceiling_bounds_the_leases_and_a_settle_brings_the_lane_back() {
     assert_eq!(acme.unlimited().await.unwrap(), Switched::Already);
     assert_eq!((ring(&queue).await, tokens(&queue).await), (vec![acme.id()], 1));
     assert_eq!(raw::hash(&queue, queue.keys().glimit()).await.len(), 0);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -196,6 +203,7 @@ async fn the_slot_of_a_lost_holder_comes_back_with_its_lease() {
     assert_eq!((ring(&queue).await, leases(&queue).await), (vec![acme.id()], [].into()));
     assert!(matches!(lease.release().await, Err(Error::Stale { id: of }) if of == id));
     assert_eq!(turn(&queue).await, Some(acme.id()));
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -222,6 +230,7 @@ async fn a_parked_lane_keeps_its_backlog_and_its_flight() {
     assert_eq!(acme.resume().await.unwrap(), Switched::Already);
     assert_eq!((ring(&queue).await, tokens(&queue).await), (vec![acme.id()], 1));
     assert_eq!(turn(&queue).await, Some(acme.id()));
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -236,6 +245,7 @@ async fn a_paused_queue_serves_no_lane() {
     queue.resume().await.unwrap();
     assert_eq!(tokens(&queue).await, 1);
     assert_eq!(turn(&queue).await, Some(acme.id()));
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -326,6 +336,7 @@ async fn a_typed_lane_takes_values_and_keeps_the_lane() {
     assert_eq!(typed.payload(id).await.unwrap(), value);
     assert_eq!(acme.clone().lane().depth().await.unwrap(), 3);
     assert_eq!(queue.counts().await.unwrap().scheduled, 2);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -342,4 +353,5 @@ async fn a_durable_job_of_a_lane_is_confirmed_like_any_other() {
     let refused = acme.enqueue_with("x", &options).await;
     assert!(matches!(refused, Err(Error::NotDurable { written: false, .. })), "{refused:?}");
     assert_eq!(acme.depth().await.unwrap(), 1);
+    healthy(acme.queue()).await;
 }

@@ -5,7 +5,7 @@ mod ground;
 use emq_core::{Bus, EnqueueOptions, Enqueued, Error};
 use emq_testkit::Valkey;
 use ground::proxy::Proxy;
-use ground::{admit, bus_on, soon, until};
+use ground::{admit, bus_on, healthy, soon, until};
 
 #[tokio::test]
 async fn an_enqueue_whose_reply_was_lost_tells_its_id_and_is_sent_again_safely() {
@@ -26,6 +26,7 @@ async fn an_enqueue_whose_reply_was_lost_tells_its_id_and_is_sent_again_safely()
     let again = queue.enqueue_with("x", &EnqueueOptions::new().id(id)).await.unwrap();
     assert_eq!(again, Enqueued::Duplicate(id));
     assert_eq!(queue.depth().await.unwrap(), 2);
+    healthy(&queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,6 +66,7 @@ async fn a_call_over_the_bound_is_refused_by_type_and_the_rest_are_served() {
     for call in [one, two] {
         assert_eq!(soon("a reply", call).await.unwrap().unwrap(), 1);
     }
+    healthy(&queue).await;
 }
 
 #[tokio::test]

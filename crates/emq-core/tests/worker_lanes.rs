@@ -81,6 +81,7 @@ async fn a_quiet_lane_does_not_wait_behind_a_noisy_one() {
         let last = 20 + 2 * concurrency;
         assert!(places.iter().all(|place| *place < last), "{concurrency}: {places:?}");
         worker.stop(PATIENCE).await;
+        healthy(&queue).await;
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use emq_core::{CancelReason, Job, JobError, JobState, Phase, Worker};
 use emq_testkit::Valkey;
 use ground::crew::Crew;
-use ground::{LONG, PATIENCE, admit, builder_on, bus_on, phase, shared, until};
+use ground::{LONG, PATIENCE, admit, builder_on, bus_on, healthy, phase, shared, until};
 
 #[tokio::test]
 async fn a_handler_that_outlives_its_lease_keeps_its_job() {
@@ -27,6 +27,7 @@ async fn a_handler_that_outlives_its_lease_keeps_its_job() {
     slow.let_end(1);
     until("the end", async || worker.totals().done == 1).await;
     drop(idle);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -43,6 +44,7 @@ async fn a_handler_whose_job_became_anothers_is_cancelled_and_settles_nothing() 
     until("the count", async || worker.totals().stale == 1).await;
     let record = queue.get(id).await.unwrap().unwrap();
     assert_eq!((record.last_error, record.holder.as_deref()), (None, Some("another.1")));
+    healthy(&queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,6 +65,7 @@ async fn a_handler_that_is_cut_off_stops_by_itself() {
     assert!(again.token >= 2);
     crew.let_end(1);
     until("the end", async || worker.totals().done == 1).await;
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -92,6 +95,7 @@ async fn the_job_of_a_dropped_worker_goes_to_another_with_its_checkpoint() {
     assert_eq!(started.checkpoint.as_deref(), Some(b"half".as_slice()));
     until("the end", async || queue.get(id).await.unwrap().is_none()).await;
     drop(worker);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -119,6 +123,7 @@ async fn a_job_that_kills_its_worker_every_time_ends_in_the_morgue() {
     assert_eq!((record.lost, record.attempts), (3, 3));
     assert!(record.last_error.unwrap().contains("lost 3 times"));
     assert!(crew.is_quiet().await);
+    healthy(&queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,6 +155,7 @@ async fn a_handler_that_blocks_its_thread_is_refused_in_the_end() {
     assert_eq!(ground::soon("the second attempt", heard.recv()).await, Some(2));
     until("the end", async || queue.get(id).await.unwrap().is_none()).await;
     unblock.send(()).unwrap();
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -188,4 +194,5 @@ async fn leases_are_extended_together() {
     assert_eq!(worker.totals().lost, 0);
     crew.let_end(50);
     until("the end", async || worker.totals().done == 50).await;
+    healthy(&queue).await;
 }

@@ -12,7 +12,7 @@ use emq_keys::BrandedId;
 use emq_testkit::{Fsync, Valkey};
 use ground::crew::Crew;
 use ground::proxy::Proxy;
-use ground::{LONG, PATIENCE, admit, bus_on, phase, until};
+use ground::{LONG, PATIENCE, admit, bus_on, healthy, phase, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_job_is_done_through_any_number_of_crashes() {
@@ -61,6 +61,7 @@ async fn every_job_is_done_through_any_number_of_crashes() {
     assert_eq!(missing, 0);
     assert!(worker.totals().reconnects > 0);
     assert_eq!(worker.stop(PATIENCE).await.abandoned, 0);
+    healthy(&queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,6 +80,7 @@ async fn what_was_in_flight_is_settled_after_the_crash() {
     until("the settlement", async || worker.totals().done == 1).await;
     assert_eq!(queue.get(id).await.unwrap(), None);
     assert_eq!(worker.totals().claimed, 1);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -106,6 +108,7 @@ async fn a_settlement_whose_reply_was_lost_is_sent_again_and_was_decided() {
     crew.next().await;
     crew.let_end(1);
     until("the next", async || worker.totals().done == 1).await;
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -134,6 +137,7 @@ async fn a_claim_whose_reply_was_lost_costs_a_lease_and_no_blame() {
     assert_eq!(started.id, id);
     until("the end", async || lost.get(id).await.unwrap().is_none()).await;
     drop(worker);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -176,4 +180,5 @@ async fn a_worker_may_start_while_its_server_is_down() {
     phase(&worker, Phase::Parked).await;
     let id = admit(&queue, "x").await;
     assert_eq!(crew.next().await.id, id);
+    healthy(&queue).await;
 }

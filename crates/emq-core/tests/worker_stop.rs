@@ -28,6 +28,7 @@ async fn a_stop_lets_handlers_end_and_claims_nothing_more() {
     assert!(report.took < PATIENCE);
     assert_eq!(queue.get(late).await.unwrap().unwrap().state, JobState::Pending);
     assert!(crew.is_quiet().await);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -42,6 +43,7 @@ async fn an_idle_stop_is_not_held_up_by_its_park() {
     phase(&worker, Phase::Parked).await;
     let report = soon("the stop", worker.stop(LONG)).await;
     assert_eq!((report.finished, report.released, report.abandoned), (0, 0, 0));
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -64,6 +66,7 @@ async fn what_cannot_end_in_time_is_handed_back_at_once_and_without_blame() {
     let lease = queue.claim(LONG).await.unwrap().unwrap();
     assert_eq!(lease.token(), 2);
     assert_eq!(queue.get(lease.id()).await.unwrap().unwrap().failures(), 1);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -89,6 +92,7 @@ async fn a_handler_that_hears_of_the_stop_saves_and_hands_back() {
     let record = queue.get(id).await.unwrap().unwrap();
     assert_eq!(record.checkpoint.as_deref(), Some(b"half".as_slice()));
     assert_eq!((record.state, record.forgiven), (JobState::Pending, 1));
+    healthy(&queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,6 +137,7 @@ async fn a_stop_without_grace_tries_to_hand_back_all_the_same() {
     assert_eq!((report.finished, report.released + report.abandoned), (0, 1));
     let wanted = if report.released == 1 { JobState::Pending } else { JobState::Active };
     assert_eq!(queue.get(id).await.unwrap().unwrap().state, wanted);
+    healthy(&queue).await;
 }
 
 #[tokio::test]

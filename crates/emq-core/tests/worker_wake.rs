@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use emq_core::{Error, Job, JobError, NewJob, Phase, Queue, Worker, WorkerBuilder};
 use emq_testkit::Valkey;
 use ground::crew::Crew;
-use ground::{LONG, PATIENCE, admit, bus_on, calls, commands, phase, shared, soon, until};
+use ground::{LONG, PATIENCE, admit, bus_on, calls, commands, healthy, phase, shared, soon, until};
 
 fn parking(queue: &Queue, concurrency: usize, crew: &Crew) -> Worker {
     slow_beat(Worker::builder(queue))
@@ -44,6 +44,7 @@ async fn an_idle_worker_sends_nothing() {
     let before = commands(&valkey);
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert_eq!(commands(&valkey) - before, cost);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -57,6 +58,7 @@ async fn a_parked_worker_starts_an_admitted_job_at_once() {
         assert_eq!(crew.next().await.id, id);
     }
     assert!(worker.totals().wakes >= 20);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -77,6 +79,7 @@ async fn a_burst_wakes_as_many_as_there_is_work_for() {
         crew.next().await;
     }
     crew.let_end(8);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -95,6 +98,7 @@ async fn one_admission_after_the_other_reaches_a_hand_while_the_rest_are_full() 
     let seventh = admit(&queue, "7").await;
     crew.let_end(1);
     assert_eq!(crew.next().await.id, seventh);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -130,6 +134,7 @@ async fn each_transition_to_runnable_wakes() {
     phase(&worker, Phase::Parked).await;
     queue.morgue().requeue(dead).await.unwrap();
     assert_eq!(crew.next().await.id, dead);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -149,6 +154,7 @@ async fn a_delayed_job_starts_at_its_time() {
         assert!(begun.elapsed() + Duration::from_millis(1) >= delay, "{:?}", begun.elapsed());
     }
     assert!(queue.get(far).await.unwrap().is_some());
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -176,6 +182,7 @@ async fn a_delayed_job_does_not_wait_for_a_busy_worker_to_be_idle() {
     soon("the delayed job", async { while heard.recv().await.unwrap() != delayed {} }).await;
     assert!(queue.depth().await.unwrap() > 0);
     drop(worker);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -201,6 +208,7 @@ async fn a_retried_job_starts_at_its_time() {
         assert!(at - last + Duration::from_millis(1) >= Duration::from_millis(50));
         last = at;
     }
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -216,6 +224,7 @@ async fn a_delayed_job_is_promoted_by_a_worker_that_is_full() {
     assert_eq!(idle.next().await.id, id);
     busy.let_end(1);
     drop((full, other));
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -232,6 +241,7 @@ async fn a_lease_that_was_lost_before_is_reaped_at_its_end() {
     assert_eq!(queue.get(id).await.unwrap().unwrap().lost, 1);
     crew.let_end(1);
     until("the end", async || worker.totals().done == 1).await;
+    healthy(&queue).await;
 }
 
 /// How many wake tokens stand.
@@ -269,6 +279,7 @@ async fn a_worker_that_is_woken_while_it_is_full_passes_the_wake_on() {
     crew.next().await;
     crew.let_end(4);
     drop(other);
+    healthy(&queue).await;
 }
 
 /// Whether a client is parked.
@@ -284,6 +295,7 @@ async fn a_stop_leaves_a_token_for_the_others() {
     phase(&worker, Phase::Parked).await;
     worker.stop(PATIENCE).await;
     assert_eq!(tokens(&valkey, &queue), "1");
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -303,6 +315,7 @@ async fn a_worker_that_stops_passes_the_wake_on() {
         until("the job", async || queue.get(id).await.unwrap().is_none()).await;
     }
     assert!(calls(&valkey, "blpop") > 0);
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -324,4 +337,5 @@ async fn a_worker_whose_lane_is_killed_parks_again_and_misses_nothing() {
         let job = admit(&queue, n.to_string()).await;
         assert_eq!(crew.next().await.id, job);
     }
+    healthy(&queue).await;
 }

@@ -357,6 +357,7 @@ async fn full_workers_and_a_backlog_spin_for_nobody() {
     crew.let_end(20);
     until("the end", async || workers.iter().map(|worker| worker.totals().done).sum::<u64>() == 20)
         .await;
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -416,6 +417,7 @@ async fn workers_that_stop_eat_no_wake() {
         .await;
         assert_eq!(stayer.stop(PATIENCE).await.abandoned, 0);
     }
+    healthy(&queue).await;
 }
 
 #[tokio::test]
@@ -435,4 +437,5 @@ async fn a_worker_keeps_the_time_of_the_schedule_while_it_is_full() {
     assert_eq!(worker.totals().claimed, 1);
     crew.let_end(2);
     assert_eq!(crew.next().await.id, delayed);
+    healthy(&queue).await;
 }
