@@ -1,0 +1,39 @@
+//! Replies and bytes in words, for reports and for golden sessions.
+
+use emq_wire::Reply;
+
+/// How much of a long text a report shows.
+const SHOWN: usize = 200;
+
+/// A reply on one line.
+pub(crate) fn show(reply: &Reply) -> String {
+    match reply {
+        Reply::Nil => "nil".to_owned(),
+        Reply::Int(n) => n.to_string(),
+        Reply::Error(error) => format!("the error {:?}", error.message()),
+        Reply::Array(items) => {
+            let items: Vec<_> = items.iter().take(SHOWN).map(show).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => match other.as_bytes() {
+            Some(bytes) if bytes.len() > SHOWN => format!("a text of {} bytes", bytes.len()),
+            Some(bytes) => format!("\"{}\"", escape(bytes)),
+            None => format!("{other:?}"),
+        },
+    }
+}
+
+/// Printable ASCII as it is, everything else as `\r`, `\n`, `\\` or `\xNN`.
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'\r' => text.push_str("\\r"),
+            b'\n' => text.push_str("\\n"),
+            b'\\' => text.push_str("\\\\"),
+            0x20..=0x7e => text.push(char::from(*byte)),
+            _ => text.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    text
+}
