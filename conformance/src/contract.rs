@@ -93,7 +93,7 @@ pub(crate) struct Repeat {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spread {
-    pub(crate) spread: Vec<String>,
+    pub(crate) spread: Vec<Arg>,
     pub(crate) times: usize,
 }
 

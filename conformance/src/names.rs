@@ -115,9 +115,7 @@ impl Names {
                 Arg::Spread(many) => {
                     for _ in 0..many.times {
                         self.mint("JOB", "new");
-                        for text in &many.spread {
-                            filled.push(self.fill(text)?);
-                        }
+                        filled.extend(self.arguments(&many.spread)?);
                     }
                 }
             }
