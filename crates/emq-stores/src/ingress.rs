@@ -78,12 +78,12 @@ pub(crate) fn job(job: impl IntoJob) -> Result<BrandedId, StoreError> {
     if id.namespace() == Namespace::JOB { Ok(id) } else { Err(StoreError::NotAJob { id }) }
 }
 
-/// The name, when it names a job and its step can be kept by every backend.
-pub(crate) fn name(name: JobName) -> Result<JobName, StoreError> {
+/// Refuses a name that names no job, or whose step some backend couldn't keep.
+pub(crate) fn name(name: &JobName) -> Result<(), StoreError> {
     job(name.job())?;
     let step = name.step_name();
     if step.len() > STEP_LEN_MAX || step.contains('\0') {
         return Err(StoreError::Step { len: step.len() });
     }
-    Ok(name)
+    Ok(())
 }

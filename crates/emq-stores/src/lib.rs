@@ -11,6 +11,7 @@
 //!
 //! It knows nothing of keys of the server, scripts or frames.
 
+mod compaction;
 mod effect;
 mod error;
 mod ingress;

@@ -163,7 +163,8 @@ impl<R: Serialize + DeserializeOwned + Send + 'static> Store<R> {
         name: JobName,
         f: impl FnOnce(Option<R>) -> Result<(R, C), StoreError> + Send + 'static,
     ) -> Result<Absorbed, StoreError> {
-        let (id, name) = (of_kind(id, self.kind())?, ingress::name(name)?);
+        let id = of_kind(id, self.kind())?;
+        ingress::name(&name)?;
         self.backend.absorb(id, name, Box::new(effect(id, f))).await
     }
 
@@ -232,11 +233,11 @@ pub(crate) fn defaulted<R: Default, C>(
     }
 }
 
-fn encode(value: &impl Serialize) -> Result<Bytes, StoreError> {
+pub(crate) fn encode(value: &impl Serialize) -> Result<Bytes, StoreError> {
     serde_json::to_vec(value).map(Bytes::from).map_err(|error| StoreError::Encode(error.into()))
 }
 
-fn decode<R: DeserializeOwned>(id: BrandedId, row: &Bytes) -> Result<R, StoreError> {
+pub(crate) fn decode<R: DeserializeOwned>(id: BrandedId, row: &Bytes) -> Result<R, StoreError> {
     serde_json::from_slice(row).map_err(|error| StoreError::Decode { id, source: error.into() })
 }
 

@@ -28,7 +28,8 @@ use tokio::sync::mpsc;
 
 pub use self::owner::MemoryOwner;
 use self::owner::Request;
-use self::rows::{Progress, Rows};
+use self::rows::Rows;
+use crate::compaction::Progress;
 use crate::effect::{Absorbed, Compacted, Contribution, Effect, JobName};
 use crate::error::StoreError;
 use crate::property::{Answer, PropertyStore};

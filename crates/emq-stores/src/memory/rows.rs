@@ -6,11 +6,9 @@ use std::ops::Bound;
 use bytes::Bytes;
 use emq_keys::BrandedId;
 
-use crate::effect::{Absorbed, Compacted, Contribution, Effect, JobName};
+use crate::compaction::{COMPACT_STEP, Progress};
+use crate::effect::{Absorbed, Contribution, Effect, JobName};
 use crate::error::StoreError;
-
-/// How many names one step of a compaction forgets, and how many rows it looks at.
-const COMPACT_STEP: usize = 256;
 
 /// The rows of one kind.
 #[derive(Default)]
@@ -24,16 +22,6 @@ struct Row {
     body: Bytes,
     names: BTreeMap<JobName, Bytes>,
     folded: u64,
-}
-
-/// Where a compaction is.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Progress {
-    /// Rows before it are done.
-    row: Option<BrandedId>,
-    /// Whether that row has forgotten a name already.
-    counted: bool,
-    pub(super) done: Compacted,
 }
 
 impl Rows {
@@ -128,9 +116,7 @@ impl Rows {
         let mut budget = COMPACT_STEP;
         let start = from.row.map_or(Bound::Unbounded, Bound::Included);
         for (&id, row) in self.rows.range_mut((start, Bound::Unbounded)) {
-            if progress.row != Some(id) {
-                progress = Progress { row: Some(id), counted: false, done: progress.done };
-            }
+            progress.at(id);
             while let Some(name) = row.names.first_entry()
                 && name.key().job() < before
             {
@@ -140,9 +126,7 @@ impl Rows {
                 budget -= 1;
                 name.remove();
                 row.folded += 1;
-                progress.done.names += 1;
-                progress.done.rows += u64::from(!progress.counted);
-                progress.counted = true;
+                progress.forgot(1);
             }
             if budget == 0 {
                 return (progress, true);
