@@ -116,259 +116,238 @@ local time = call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
 local facts = call('HMGET', meta, 'paused', 'spent', 'left')
 local turning, tokens, flat = call('LLEN', ring), call('LLEN', wake), call('ZCARD', pending)
-local first_end = call('ZRANGE', active, '0', '0', 'WITHSCORES')[2]
-local first_due = call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2]
-local limits, weights = call('HLEN', glimit), call('HLEN', gweight)
-call('HLEN', gactive)
-call('SCARD', paused)
-call('ZCARD', dead)
-call('HLEN', unique)
-first_end, first_due = tonumber(first_end), tonumber(first_due)
-local job = base .. 'job:'
-local deadline = format('%.0f', now + lease_ms)
+local first_due = tonumber(call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2])
+local first_end
+if reap > 0 or settled + extended == 0 then
+  first_end = tonumber(call('ZRANGE', active, '0', '0', 'WITHSCORES')[2])
+else
+  call('ZCARD', active)
+end
+local limits, weights = 0, 0
+local others = call('EXISTS', gactive, dead, unique, glimit, gweight, paused)
+if others > 0 and call('HLEN', gactive) > 0 then
+  others = others - 1
+end
+if others > 0 and call('ZCARD', dead) > 0 then
+  others = others - 1
+end
+if others > 0 and call('HLEN', unique) > 0 then
+  others = others - 1
+end
+if others > 0 then
+  limits, weights = call('HLEN', glimit), call('HLEN', gweight)
+  call('SCARD', paused)
+end
+local job, deadline = base .. 'job:', nil
 
 -- Of the lanes met: leases out, as counted here and as gactive has them, and ceilings.
 local counted, stored, tops = {}, {}, {}
 
 local verdicts, extensions = {}, {}
-at = 9
-local n_settled, wakes, run, verb, holder = 0, false, 0, nil, nil
-while at < extends_at do
-  local seen, alone, n_out, n_rows, n_owned, n_freed = {}, nil, 0, 0, 0, 0
-  local out, rows, owned, freed, freed_ids = {}, {}, {}, {}, {}
-  local back, buried, later = {}, {}, {}
+if settled > 0 then
+  at = 9
+  local n_settled, wakes, run, verb, holder = 0, false, 0, nil, nil
   while at < extends_at do
-    if run == 0 then
-      verb, holder, run = args[at], args[at + 1], tonumber(args[at + 2])
-      at = at + 3
-    end
-    local id, token = args[at], args[at + 1]
-    if seen[id] then
-      break
-    end
-    seen[id] = true
-    local row, verdict = job .. id, -1
-    if verb == 'complete' then
-      local fields = pcall('HMGET', row, 'state', 'attempts', 'holder', 'group', 'unique')
-      local state, group, unique_key = fields[1], fields[4], fields[5]
-      if not state then
-        verdict = 0
-      elseif fields[2] == token and (fields[3] or '') == holder then
-        if state ~= 'active' then
-          alone = fields
-        else
-          verdict = 1
-          n_out, n_rows = n_out + 1, n_rows + 1
-          out[n_out], rows[n_rows] = id, row
+    local seen, alone, n_out, n_rows, n_owned, n_freed = {}, nil, 0, 0, 0, 0
+    local out, rows, owned, freed, freed_ids = {}, {}, {}, {}, {}
+    local back, buried, later = {}, {}, {}
+    while at < extends_at do
+      if run == 0 then
+        verb, holder, run = args[at], args[at + 1], tonumber(args[at + 2])
+        at = at + 3
+      end
+      local id, token = args[at], args[at + 1]
+      if seen[id] then
+        break
+      end
+      seen[id] = true
+      local row, verdict = job .. id, -1
+      if verb == 'complete' then
+        local fields = pcall('HMGET', row, 'state', 'attempts', 'holder', 'group', 'unique')
+        local state, group, unique_key = fields[1], fields[4], fields[5]
+        if not state then
+          verdict = 0
+        elseif fields[2] == token and (fields[3] or '') == holder then
+          if state ~= 'active' then
+            alone = fields
+          else
+            verdict = 1
+            n_out, n_rows = n_out + 1, n_rows + 1
+            out[n_out], rows[n_rows] = id, row
+            if group then
+              n_freed = n_freed + 1
+              freed[n_freed], freed_ids[n_freed] = group, id
+            end
+            if unique_key and call('HGET', unique, unique_key) == id then
+              n_owned = n_owned + 1
+              owned[n_owned] = unique_key
+            end
+          end
+        end
+      elseif verb == 'retry' then
+        local fields = pcall('HMGET', row, 'state', 'attempts', 'holder', 'group', 'max_attempts',
+          'lost', 'forgiven')
+        local group = fields[4]
+        if not fields[1] then
+          verdict = 0
+        elseif fields[1] == 'active' and fields[2] == token and (fields[3] or '') == holder
+          and call('ZSCORE', active, id) then
+          local error = args[at + 3]
+          if #error > 4096 then
+            local cut = 4096
+            while cut > 4093 and string.byte(error, cut + 1) >= 128 and string.byte(error, cut + 1) < 192 do
+              cut = cut - 1
+            end
+            error = string.sub(error, 1, cut)
+          end
+          local failures = tonumber(token) - (tonumber(fields[6]) or 0) - (tonumber(fields[7]) or 0)
+          if args[at + 4] == '1' or failures >= (tonumber(fields[5]) or max_attempts) then
+            verdict = 3
+            buried[#buried + 1] = '0'
+            buried[#buried + 1] = id
+          else
+            verdict = 2
+            local due = now + args[at + 2]
+            later[#later + 1] = format('%.0f', due)
+            later[#later + 1] = id
+            if not first_due or due < first_due then
+              first_due, wakes = due, true
+            end
+          end
+          n_out = n_out + 1
+          out[n_out] = id
           if group then
             n_freed = n_freed + 1
             freed[n_freed], freed_ids[n_freed] = group, id
           end
-          if unique_key and call('HGET', unique, unique_key) == id then
-            n_owned = n_owned + 1
-            owned[n_owned] = unique_key
+          local state = verdict == 2 and 'scheduled' or 'dead'
+          if error ~= '' then
+            call('HSET', row, 'state', state, 'last_error', error)
+          else
+            call('HSET', row, 'state', state)
+            call('HDEL', row, 'last_error')
           end
-        end
-      end
-    elseif verb == 'retry' then
-      local fields = pcall('HMGET', row, 'state', 'attempts', 'holder', 'group', 'max_attempts',
-        'lost', 'forgiven')
-      local group = fields[4]
-      if not fields[1] then
-        verdict = 0
-      elseif fields[1] == 'active' and fields[2] == token and (fields[3] or '') == holder
-        and call('ZSCORE', active, id) then
-        local error = args[at + 3]
-        if #error > 4096 then
-          local cut = 4096
-          while cut > 4093 and string.byte(error, cut + 1) >= 128 and string.byte(error, cut + 1) < 192 do
-            cut = cut - 1
-          end
-          error = string.sub(error, 1, cut)
-        end
-        local failures = tonumber(token) - (tonumber(fields[6]) or 0) - (tonumber(fields[7]) or 0)
-        if args[at + 4] == '1' or failures >= (tonumber(fields[5]) or max_attempts) then
-          verdict = 3
-          buried[#buried + 1] = '0'
-          buried[#buried + 1] = id
-        else
-          verdict = 2
-          local due = now + args[at + 2]
-          later[#later + 1] = format('%.0f', due)
-          later[#later + 1] = id
-          if not first_due or due < first_due then
-            first_due, wakes = due, true
-          end
-        end
-        n_out = n_out + 1
-        out[n_out] = id
-        if group then
-          n_freed = n_freed + 1
-          freed[n_freed], freed_ids[n_freed] = group, id
-        end
-        local state = verdict == 2 and 'scheduled' or 'dead'
-        if error ~= '' then
-          call('HSET', row, 'state', state, 'last_error', error)
-        else
-          call('HSET', row, 'state', state)
-          call('HDEL', row, 'last_error')
-        end
-        if holder ~= '' then
-          call('HDEL', row, 'holder')
-        end
-      end
-    else
-      local fields = pcall('HMGET', row, 'state', 'attempts', 'holder', 'group', 'forgiven')
-      if fields[1] == 'active' and fields[2] == token and (fields[3] or '') == holder
-        and call('ZSCORE', active, id) then
-        if fields[4] then
-          alone = fields
-        else
-          verdict, wakes, flat = 1, true, flat + 1
-          n_out = n_out + 1
-          out[n_out] = id
-          back[#back + 1] = '0'
-          back[#back + 1] = id
-          call('HSET', row, 'state', 'pending',
-            'forgiven', format('%.0f', (tonumber(fields[5]) or 0) + 1))
           if holder ~= '' then
             call('HDEL', row, 'holder')
           end
         end
+      else
+        local fields = pcall('HMGET', row, 'state', 'attempts', 'holder', 'group', 'forgiven')
+        if fields[1] == 'active' and fields[2] == token and (fields[3] or '') == holder
+          and call('ZSCORE', active, id) then
+          if fields[4] then
+            alone = fields
+          else
+            verdict, wakes, flat = 1, true, flat + 1
+            n_out = n_out + 1
+            out[n_out] = id
+            back[#back + 1] = '0'
+            back[#back + 1] = id
+            call('HSET', row, 'state', 'pending',
+              'forgiven', format('%.0f', (tonumber(fields[5]) or 0) + 1))
+            if holder ~= '' then
+              call('HDEL', row, 'holder')
+            end
+          end
+        end
+      end
+      if alone then
+        break
+      end
+      n_settled, run = n_settled + 1, run - 1
+      verdicts[n_settled] = verdict
+      at = at + (verb == 'retry' and 5 or 2)
+    end
+    if n_out > 0 then
+      local entering = {}
+      if n_freed > 0 then
+        local live = call('ZMSCORE', active, unpack(freed_ids, 1, n_freed))
+        local names, n_names = {}, 0
+        for i = 1, n_freed do
+          local group = freed[i]
+          if not counted[group] then
+            counted[group], n_names = 0, n_names + 1
+            names[n_names] = group
+          end
+        end
+        if n_names > 0 then
+          local outs = call('HMGET', gactive, unpack(names, 1, n_names))
+          for i = 1, n_names do
+            local group, out = names[i], outs[i]
+            local leases = out and tonumber(out) or 0
+            counted[group], stored[group] = leases, leases
+            if out and leases <= 0 then
+              stored[group] = -1
+            end
+          end
+          if limits > 0 then
+            local ceilings = call('HMGET', glimit, unpack(names, 1, n_names))
+            for i = 1, n_names do
+              local ceiling = tonumber(ceilings[i]) or 0
+              tops[names[i]] = ceiling > 0 and ceiling or nil
+            end
+          end
+        end
+        for i = 1, n_freed do
+          if live[i] then
+            local group = freed[i]
+            local leases = counted[group]
+            if leases == tops[group] and call('SISMEMBER', paused, group) == 0 then
+              local depth = pcall('ZCARD', base .. 'g:' .. group .. ':pending')
+              if type(depth) == 'number' and depth > 0 then
+                entering[#entering + 1] = group
+              end
+            end
+            counted[group] = leases > 0 and leases - 1 or 0
+          end
+        end
+      end
+      call('ZREM', active, unpack(out, 1, n_out))
+      if n_rows > 0 then
+        call('DEL', unpack(rows, 1, n_rows))
+      end
+      if n_owned > 0 then
+        call('HDEL', unique, unpack(owned, 1, n_owned))
+      end
+      if #later > 0 then
+        call('ZADD', schedule, unpack(later))
+      end
+      if #buried > 0 then
+        call('ZADD', dead, unpack(buried))
+      end
+      if #back > 0 then
+        call('ZADD', pending, unpack(back))
+      end
+      if #entering > 0 then
+        call('RPUSH', ring, unpack(entering))
+        turning, wakes = turning + #entering, true
       end
     end
     if alone then
-      break
-    end
-    n_settled, run = n_settled + 1, run - 1
-    verdicts[n_settled] = verdict
-    at = at + (verb == 'retry' and 5 or 2)
-  end
-  if n_out > 0 then
-    local entering = {}
-    if n_freed > 0 then
-      local live = call('ZMSCORE', active, unpack(freed_ids, 1, n_freed))
-      local names, n_names = {}, 0
-      for i = 1, n_freed do
-        local group = freed[i]
-        if not counted[group] then
-          counted[group], n_names = 0, n_names + 1
-          names[n_names] = group
-        end
-      end
-      if n_names > 0 then
-        local outs = call('HMGET', gactive, unpack(names, 1, n_names))
-        for i = 1, n_names do
-          local group, out = names[i], outs[i]
-          local leases = out and tonumber(out) or 0
-          counted[group], stored[group] = leases, leases
-          if out and leases <= 0 then
-            stored[group] = -1
-          end
-        end
-        if limits > 0 then
-          local ceilings = call('HMGET', glimit, unpack(names, 1, n_names))
-          for i = 1, n_names do
-            local ceiling = tonumber(ceilings[i]) or 0
-            tops[names[i]] = ceiling > 0 and ceiling or nil
+      local kept, none = {}, {}
+      for group, leases in pairs(counted) do
+        if leases ~= stored[group] then
+          if leases > 0 then
+            kept[#kept + 1] = group
+            kept[#kept + 1] = format('%.0f', leases)
+          else
+            none[#none + 1] = group
           end
         end
       end
-      for i = 1, n_freed do
-        if live[i] then
-          local group = freed[i]
-          local leases = counted[group]
-          if leases == tops[group] and call('SISMEMBER', paused, group) == 0 then
-            local depth = pcall('ZCARD', base .. 'g:' .. group .. ':pending')
-            if type(depth) == 'number' and depth > 0 then
-              entering[#entering + 1] = group
-            end
-          end
-          counted[group] = leases > 0 and leases - 1 or 0
-        end
+      if #none > 0 then
+        call('HDEL', gactive, unpack(none))
       end
-    end
-    call('ZREM', active, unpack(out, 1, n_out))
-    if n_rows > 0 then
-      call('DEL', unpack(rows, 1, n_rows))
-    end
-    if n_owned > 0 then
-      call('HDEL', unique, unpack(owned, 1, n_owned))
-    end
-    if #later > 0 then
-      call('ZADD', schedule, unpack(later))
-    end
-    if #buried > 0 then
-      call('ZADD', dead, unpack(buried))
-    end
-    if #back > 0 then
-      call('ZADD', pending, unpack(back))
-    end
-    if #entering > 0 then
-      call('RPUSH', ring, unpack(entering))
-      turning, wakes = turning + #entering, true
-    end
-  end
-  if alone then
-    local kept, none = {}, {}
-    for group, leases in pairs(counted) do
-      if leases ~= stored[group] then
-        if leases > 0 then
-          kept[#kept + 1] = group
-          kept[#kept + 1] = format('%.0f', leases)
-        else
-          none[#none + 1] = group
-        end
+      if #kept > 0 then
+        call('HSET', gactive, unpack(kept))
       end
-    end
-    if #none > 0 then
-      call('HDEL', gactive, unpack(none))
-    end
-    if #kept > 0 then
-      call('HSET', gactive, unpack(kept))
-    end
-    counted, stored = {}, {}
-    local id, verdict = args[at], 1
-    local row = job .. id
-    local group = alone[4]
-    if group and type(pcall('ZCARD', base .. 'g:' .. group .. ':pending')) ~= 'number' then
-      verdict = -1
-    elseif verb == 'release' then
-      local lane = base .. 'g:' .. group .. ':pending'
-      local depth = call('ZCARD', lane)
-      local leases = tonumber(call('HGET', gactive, group)) or 0
-      local ceiling = tonumber(call('HGET', glimit, group)) or 0
-      local parked = call('SISMEMBER', paused, group) == 1
-      local served = depth > 0 and not parked and (ceiling == 0 or leases < ceiling)
-      call('LLEN', ring)
-      leases = leases - 1
-      local runnable = not parked and (ceiling == 0 or leases < ceiling)
-      call('ZREM', active, id)
-      call('ZADD', lane, '0', id)
-      if leases > 0 then
-        call('HSET', gactive, group, format('%.0f', leases))
-      else
-        call('HDEL', gactive, group)
-      end
-      if runnable and not served then
-        call('RPUSH', ring, group)
-      end
-      wakes = wakes or runnable
-      call('HSET', row, 'state', 'pending',
-        'forgiven', format('%.0f', (tonumber(alone[5]) or 0) + 1))
-      if holder ~= '' then
-        call('HDEL', row, 'holder')
-      end
-    else
-      local state, unique_key = alone[1], alone[5]
-      local owner = unique_key and call('HGET', unique, unique_key) == id
-      if state == 'scheduled' then
-        call('ZREM', schedule, id)
-      elseif state == 'dead' then
-        call('ZREM', dead, id)
-      elseif not group then
-        call('ZREM', pending, id)
-      else
+      counted, stored = {}, {}
+      local id, verdict = args[at], 1
+      local row = job .. id
+      local group = alone[4]
+      if group and type(pcall('ZCARD', base .. 'g:' .. group .. ':pending')) ~= 'number' then
+        verdict = -1
+      elseif verb == 'release' then
         local lane = base .. 'g:' .. group .. ':pending'
         local depth = call('ZCARD', lane)
         local leases = tonumber(call('HGET', gactive, group)) or 0
@@ -376,52 +355,91 @@ while at < extends_at do
         local parked = call('SISMEMBER', paused, group) == 1
         local served = depth > 0 and not parked and (ceiling == 0 or leases < ceiling)
         call('LLEN', ring)
-        local empties = depth == 1 and served
-        local spent = empties and call('HGET', meta, 'spent')
-        if call('ZREM', lane, id) == 1 and empties then
-          call('LREM', ring, '-1', group)
-          if spent and string.sub(spent, 1, 15) == group .. '|' then
-            call('HDEL', meta, 'spent')
+        leases = leases - 1
+        local runnable = not parked and (ceiling == 0 or leases < ceiling)
+        call('ZREM', active, id)
+        call('ZADD', lane, '0', id)
+        if leases > 0 then
+          call('HSET', gactive, group, format('%.0f', leases))
+        else
+          call('HDEL', gactive, group)
+        end
+        if runnable and not served then
+          call('RPUSH', ring, group)
+        end
+        wakes = wakes or runnable
+        call('HSET', row, 'state', 'pending',
+          'forgiven', format('%.0f', (tonumber(alone[5]) or 0) + 1))
+        if holder ~= '' then
+          call('HDEL', row, 'holder')
+        end
+      else
+        local state, unique_key = alone[1], alone[5]
+        local owner = unique_key and call('HGET', unique, unique_key) == id
+        if state == 'scheduled' then
+          call('ZREM', schedule, id)
+        elseif state == 'dead' then
+          call('ZREM', dead, id)
+        elseif not group then
+          call('ZREM', pending, id)
+        else
+          local lane = base .. 'g:' .. group .. ':pending'
+          local depth = call('ZCARD', lane)
+          local leases = tonumber(call('HGET', gactive, group)) or 0
+          local ceiling = tonumber(call('HGET', glimit, group)) or 0
+          local parked = call('SISMEMBER', paused, group) == 1
+          local served = depth > 0 and not parked and (ceiling == 0 or leases < ceiling)
+          call('LLEN', ring)
+          local empties = depth == 1 and served
+          local spent = empties and call('HGET', meta, 'spent')
+          if call('ZREM', lane, id) == 1 and empties then
+            call('LREM', ring, '-1', group)
+            if spent and string.sub(spent, 1, 15) == group .. '|' then
+              call('HDEL', meta, 'spent')
+            end
           end
         end
+        call('DEL', row)
+        if owner then
+          call('HDEL', unique, unique_key)
+        end
+        facts[2] = call('HGET', meta, 'spent')
+        first_due = tonumber(call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2])
+        flat = call('ZCARD', pending)
       end
-      call('DEL', row)
-      if owner then
-        call('HDEL', unique, unique_key)
-      end
-      facts[2] = call('HGET', meta, 'spent')
-      first_due = tonumber(call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2])
-      flat = call('ZCARD', pending)
+      turning = call('LLEN', ring)
+      n_settled, run = n_settled + 1, run - 1
+      verdicts[n_settled] = verdict
+      at = at + 2
     end
-    turning = call('LLEN', ring)
-    n_settled, run = n_settled + 1, run - 1
-    verdicts[n_settled] = verdict
-    at = at + 2
+  end
+  if wakes and tokens == 0 then
+    call('RPUSH', wake, '1')
+    tokens = 1
   end
 end
-if wakes and tokens == 0 then
-  call('RPUSH', wake, '1')
-  tokens = 1
-end
-local held, n_held, n_extended = {}, 0, 0
-while args[at] do
-  local holder, count = args[at + 1], tonumber(args[at + 2])
-  for i = at + 3, at + 2 + 2 * count, 2 do
-    local id, verdict = args[i], -1
-    local fields = pcall('HMGET', job .. id, 'state', 'attempts', 'holder', 'cancel')
-    if fields[1] == 'active' and fields[2] == args[i + 1] and (fields[3] or '') == holder
-      and call('ZSCORE', active, id) then
-      verdict = fields[4] and 2 or 1
-      held[n_held + 1], held[n_held + 2] = deadline, id
-      n_held = n_held + 2
+if extended > 0 then
+  local held, n_held, n_extended = {}, 0, 0
+  at, deadline = extends_at, format('%.0f', now + lease_ms)
+  while args[at] do
+    local holder, count = args[at + 1], tonumber(args[at + 2])
+    for i = at + 3, at + 2 + 2 * count, 2 do
+      local id, verdict = args[i], -1
+      local fields = pcall('HMGET', job .. id, 'state', 'attempts', 'holder', 'cancel')
+      if fields[1] == 'active' and fields[2] == args[i + 1] and (fields[3] or '') == holder
+        and call('ZSCORE', active, id) then
+        verdict = fields[4] and 2 or 1
+        held[n_held + 1], held[n_held + 2] = deadline, id
+        n_held = n_held + 2
+      end
+      n_extended = n_extended + 1
+      extensions[n_extended] = verdict
     end
-    n_extended = n_extended + 1
-    extensions[n_extended] = verdict
+    at = at + 3 + 2 * count
   end
-  at = at + 3 + 2 * count
-end
-if n_held > 0 then
-  call('ZADD', active, unpack(held, 1, n_held))
+  if n_held > 0 then
+    call('ZADD', active, unpack(held, 1, n_held))
+  end
 end
 local n_returned, n_buried, n_promoted = 0, 0, 0
 local reaps = reap > 0 and first_end and first_end <= now
@@ -625,28 +643,223 @@ end
 
 local jobs = {}
 if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
-  local spent_lane, spent, left = nil, 0, tonumber(facts[3]) or 0
-  if facts[2] then
-    spent_lane, spent = string.sub(facts[2], 1, 14), tonumber(string.sub(facts[2], 16)) or 0
-  end
-  local claimed, looks, n_jobs, leased = 0, claim + 100, 0, {}
-  -- The flat set: ids read, the place in them, and how many are taken from its head.
-  local flat_ids, flat_at, flat_taken = {}, 0, 0
-  -- The ring: how long it was, how many of its lanes are read, and they in order; per lane its jobs a
-  -- turn, where not one, and its key; of those that aren't popped the ids at the head from rank
-  -- `skips`, how many of the ranks are known, and how many ids are to leave.
-  local size, read, order, shares, keys = turning, 0, {}, {}, {}
-  local heads, skips, known, taken = {}, {}, {}, {}
-  -- The rotation: `lap` has the lanes still to come, nil while those are the ones as read; `head` is
-  -- the place in it; `tail` has those that had their turn, and of those `guessed` may be empty by now.
-  local lap, head, tail, n_tail = nil, 1, {}, 0
-  local guessed, n_guessed, dropped = {}, 0, false
+  deadline = deadline or format('%.0f', now + lease_ms)
+  if turning > 0 then
+    local spent_lane, spent, left = nil, 0, tonumber(facts[3]) or 0
+    if facts[2] then
+      spent_lane, spent = string.sub(facts[2], 1, 14), tonumber(string.sub(facts[2], 16)) or 0
+    end
+    local claimed, looks, n_jobs, leased = 0, claim + 100, 0, {}
+    -- The flat set: ids read, the place in them, and how many are taken from its head.
+    local flat_ids, flat_at, flat_taken = {}, 0, 0
+    -- The ring: how long it was, how many of its lanes are read, and they in order; per lane its jobs a
+    -- turn, where not one, and its key; of those that aren't popped the ids at the head from rank
+    -- `skips`, how many of the ranks are known, and how many ids are to leave.
+    local size, read, order, shares, keys = turning, 0, {}, {}, {}
+    local heads, skips, known, taken = {}, {}, {}, {}
+    -- The rotation: `lap` has the lanes still to come, nil while those are the ones as read; `head` is
+    -- the place in it; `tail` has those that had their turn, and of those `guessed` may be empty by now.
+    local lap, head, tail, n_tail = nil, 1, {}, 0
+    local guessed, n_guessed, dropped = {}, 0, false
 
-  while claimed < claim and looks > 0 do
-    looks = looks - 1
-    local id, group, more, guess, out, ceiling, share
-    -- Before the ring's length counts, or a lane comes again.
-    if n_guessed > 0 and (dropped or head > size or (flat > 0 and left == 0)) then
+    while claimed < claim and looks > 0 do
+      looks = looks - 1
+      local id, group, more, guess, out, ceiling, share
+      -- Before the ring's length counts, or a lane comes again.
+      if n_guessed > 0 and (dropped or head > size or (flat > 0 and left == 0)) then
+        local names = {}
+        for i = 1, n_guessed do
+          names[i] = keys[guessed[i]]
+        end
+        local full = call('EXISTS', unpack(names, 1, n_guessed))
+        if full < n_guessed then
+          local empty, n_kept = {}, 0
+          for i = 1, n_guessed do
+            if full == 0 or call('EXISTS', names[i]) == 0 then
+              empty[guessed[i]], turning = true, turning - 1
+            end
+          end
+          for i = 1, n_tail do
+            local group = tail[i]
+            tail[i] = nil
+            if not empty[group] then
+              n_kept = n_kept + 1
+              tail[n_kept] = group
+            end
+          end
+          n_tail = n_kept
+        end
+        n_guessed, dropped = 0, false
+      end
+      if flat > 0 and (left == 0 or turning == 0) then
+        flat_at = flat_at + 1
+        id = flat_ids[flat_at]
+        if not id then
+          local want = claim - claimed
+          if turning > 0 then
+            want = math.floor(want / (turning + 1)) + 1
+          end
+          flat_ids = call('ZRANGE', pending, flat_taken, flat_taken + want - 1)
+          flat_at, id = 1, flat_ids[1]
+        end
+        if id then
+          flat, flat_taken = flat - 1, flat_taken + 1
+        else
+          flat = 0
+        end
+      elseif turning > 0 then
+        if not lap and head > read and read < size then
+          local last = math.min(size, read + claim - claimed) - 1
+          local page = call('LRANGE', ring, read, last)
+          local names, n_names = {}, 0
+          for i = 1, #page do
+            local group = page[i]
+            if not counted[group] then
+              counted[group], n_names = 0, n_names + 1
+              names[n_names] = group
+            end
+          end
+          if n_names > 0 then
+            local outs = call('HMGET', gactive, unpack(names, 1, n_names))
+            for i = 1, n_names do
+              local group, out = names[i], outs[i]
+              local leases = out and tonumber(out) or 0
+              counted[group], stored[group] = leases, leases
+              if out and leases <= 0 then
+                stored[group] = -1
+              end
+            end
+            if limits > 0 then
+              local ceilings = call('HMGET', glimit, unpack(names, 1, n_names))
+              for i = 1, n_names do
+                local ceiling = tonumber(ceilings[i]) or 0
+                tops[names[i]] = ceiling > 0 and ceiling or nil
+              end
+            end
+          end
+          if weights > 0 then
+            local turns = call('HMGET', gweight, unpack(page))
+            for i = 1, #page do
+              shares[page[i]] = turns[i] and math.max(1, math.floor(tonumber(turns[i]) or 1))
+            end
+          end
+          if read == 0 then
+            order = page
+          else
+            for i = 1, #page do
+              order[read + i] = page[i]
+            end
+          end
+          read = last + 1
+        end
+        if lap then
+          group = lap[head]
+        elseif head <= read then
+          group = order[head]
+        end
+        if not group then
+          lap, tail, n_tail, head = tail, {}, 0, 1
+          group = lap[1]
+        end
+
+        out, ceiling, share = counted[group], tops[group], shares[group] or 1
+        local key = keys[group]
+        if not key then
+          key = base .. 'g:' .. group .. ':pending'
+          keys[group] = key
+          -- One job is all that it gives before the others had their turn. Most lanes have more: that is
+          -- found out for all of them at once.
+          if share == 1 and turning > 1 and turning >= claim - claimed
+            and (not ceiling or out < ceiling) then
+            id = pcall('ZPOPMIN', key)[1]
+            more, guess = id, id
+          end
+        end
+        if not id then
+          local gone = taken[group] or 0
+          if gone + 2 > (known[group] or 0) then
+            -- As many as it may give in this call, and the one behind them.
+            local want = share
+            if turning < claim - claimed then
+              want = share * math.ceil((claim - claimed) / turning)
+            end
+            want = math.min(want, claim - claimed)
+            local ids = pcall('ZRANGE', key, gone, gone + want)
+            heads[group], skips[group] = ids, gone
+            known[group] = #ids > want and gone + #ids or math.huge
+          end
+          id = heads[group][gone - skips[group] + 1]
+          if id and (not ceiling or out < ceiling) then
+            more = heads[group][gone - skips[group] + 2]
+            taken[group] = gone + 1
+          else
+            id, head, turning, dropped = nil, head + 1, turning - 1, n_guessed > 0
+            if spent_lane == group then
+              spent_lane = nil
+            end
+          end
+        end
+      else
+        looks = 0
+      end
+      if id then
+        local row = job .. id
+        local fields = pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'kind')
+        -- An id whose row is missing or says that it sits elsewhere (a torn past) is dropped.
+        if fields[1] == 'pending' and fields[3] then
+          local token, text = 1, '1'
+          if fields[2] ~= '0' then
+            token = (tonumber(fields[2]) or 0) + 1
+            text = format('%.0f', token)
+          end
+          if ticket ~= '' then
+            call('HSET', row, 'state', 'active', 'attempts', text, 'holder', ticket)
+          else
+            call('HSET', row, 'state', 'active', 'attempts', text)
+            if token > 1 then
+              call('HDEL', row, 'holder')
+            end
+          end
+          leased[2 * claimed + 1], leased[2 * claimed + 2] = deadline, id
+          claimed = claimed + 1
+          jobs[n_jobs + 1], jobs[n_jobs + 2], jobs[n_jobs + 3] = id, fields[3], token
+          jobs[n_jobs + 4], jobs[n_jobs + 5] = group or '', fields[4] or ''
+          jobs[n_jobs + 6] = fields[5] or ''
+          n_jobs = n_jobs + 6
+          if group then
+            counted[group] = out + 1
+            if spent_lane == group then
+              spent = spent + 1
+            else
+              spent_lane, spent = group, 1
+            end
+            local stays = more and (not ceiling or out + 1 < ceiling)
+            if not stays or spent >= share then
+              spent_lane = nil
+              if not stays then
+                head, turning = head + 1, turning - 1
+              elseif turning > 1 then
+                head, n_tail = head + 1, n_tail + 1
+                tail[n_tail] = group
+                if guess then
+                  n_guessed = n_guessed + 1
+                  guessed[n_guessed] = group
+                end
+              end
+              -- The flat set, which counts as one more lane, is due when left is 0, and after one turn of a ring
+              -- that got shorter meanwhile.
+              if flat > 0 and left > 0 then
+                left = math.min(left, stays and turning or turning + 1) - 1
+              end
+            end
+          elseif turning > 0 then
+            -- The flat set had its turn: the ring's come first now.
+            left = turning
+          end
+        end
+      end
+    end
+    if n_guessed > 0 then
       local names = {}
       for i = 1, n_guessed do
         names[i] = keys[guessed[i]]
@@ -671,240 +884,93 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
       end
       n_guessed, dropped = 0, false
     end
-    if flat > 0 and (left == 0 or turning == 0) then
-      flat_at = flat_at + 1
-      id = flat_ids[flat_at]
-      if not id then
-        local want = claim - claimed
-        if turning > 0 then
-          want = math.floor(want / (turning + 1)) + 1
-        end
-        flat_ids = call('ZRANGE', pending, flat_taken, flat_taken + want - 1)
-        flat_at, id = 1, flat_ids[1]
-      end
-      if id then
-        flat, flat_taken = flat - 1, flat_taken + 1
-      else
-        flat = 0
-      end
-    elseif turning > 0 then
-      if not lap and head > read and read < size then
-        local last = math.min(size, read + claim - claimed) - 1
-        local page = call('LRANGE', ring, read, last)
-        local names, n_names = {}, 0
-        for i = 1, #page do
-          local group = page[i]
-          if not counted[group] then
-            counted[group], n_names = 0, n_names + 1
-            names[n_names] = group
-          end
-        end
-        if n_names > 0 then
-          local outs = call('HMGET', gactive, unpack(names, 1, n_names))
-          for i = 1, n_names do
-            local group, out = names[i], outs[i]
-            local leases = out and tonumber(out) or 0
-            counted[group], stored[group] = leases, leases
-            if out and leases <= 0 then
-              stored[group] = -1
-            end
-          end
-          if limits > 0 then
-            local ceilings = call('HMGET', glimit, unpack(names, 1, n_names))
-            for i = 1, n_names do
-              local ceiling = tonumber(ceilings[i]) or 0
-              tops[names[i]] = ceiling > 0 and ceiling or nil
-            end
-          end
-        end
-        if weights > 0 then
-          local turns = call('HMGET', gweight, unpack(page))
-          for i = 1, #page do
-            shares[page[i]] = turns[i] and math.max(1, math.floor(tonumber(turns[i]) or 1))
-          end
-        end
-        if read == 0 then
-          order = page
-        else
-          for i = 1, #page do
-            order[read + i] = page[i]
-          end
-        end
-        read = last + 1
-      end
-      if lap then
-        group = lap[head]
-      elseif head <= read then
-        group = order[head]
-      end
-      if not group then
-        lap, tail, n_tail, head = tail, {}, 0, 1
-        group = lap[1]
-      end
+    if claimed > 0 then
+      call('ZADD', active, unpack(leased, 1, 2 * claimed))
+    end
+    if flat_taken > 0 then
+      call('ZREMRANGEBYRANK', pending, '0', flat_taken - 1)
+    end
+    for group, gone in pairs(taken) do
+      call('ZREMRANGEBYRANK', keys[group], '0', gone - 1)
+    end
 
-      out, ceiling, share = counted[group], tops[group], shares[group] or 1
-      local key = keys[group]
-      if not key then
-        key = base .. 'g:' .. group .. ':pending'
-        keys[group] = key
-        -- One job is all that it gives before the others had their turn. Most lanes have more: that is
-        -- found out for all of them at once.
-        if share == 1 and turning > 1 and turning >= claim - claimed
-          and (not ceiling or out < ceiling) then
-          id = pcall('ZPOPMIN', key)[1]
-          more, guess = id, id
-        end
-      end
-      if not id then
-        local gone = taken[group] or 0
-        if gone + 2 > (known[group] or 0) then
-          -- As many as it may give in this call, and the one behind them.
-          local want = share
-          if turning < claim - claimed then
-            want = share * math.ceil((claim - claimed) / turning)
-          end
-          want = math.min(want, claim - claimed)
-          local ids = pcall('ZRANGE', key, gone, gone + want)
-          heads[group], skips[group] = ids, gone
-          known[group] = #ids > want and gone + #ids or math.huge
-        end
-        id = heads[group][gone - skips[group] + 1]
-        if id and (not ceiling or out < ceiling) then
-          more = heads[group][gone - skips[group] + 2]
-          taken[group] = gone + 1
-        else
-          id, head, turning, dropped = nil, head + 1, turning - 1, n_guessed > 0
-          if spent_lane == group then
-            spent_lane = nil
-          end
-        end
-      end
-    else
-      looks = 0
-    end
-    if id then
-      local row = job .. id
-      local fields = pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'kind')
-      local payload, attempts = fields[3], fields[2]
-      -- An id whose row is missing or says that it sits elsewhere (a torn past) is dropped.
-      if fields[1] == 'pending' and payload then
-        local token, text = 1, '1'
-        if attempts ~= '0' then
-          token = (tonumber(attempts) or 0) + 1
-          text = format('%.0f', token)
-        end
-        if ticket ~= '' then
-          call('HSET', row, 'state', 'active', 'attempts', text, 'holder', ticket)
-        else
-          call('HSET', row, 'state', 'active', 'attempts', text)
-          if token > 1 then
-            call('HDEL', row, 'holder')
-          end
-        end
-        leased[2 * claimed + 1], leased[2 * claimed + 2] = deadline, id
-        claimed = claimed + 1
-        jobs[n_jobs + 1], jobs[n_jobs + 2], jobs[n_jobs + 3] = id, payload, token
-        jobs[n_jobs + 4], jobs[n_jobs + 5] = group or '', fields[4] or ''
-        jobs[n_jobs + 6] = fields[5] or ''
-        n_jobs = n_jobs + 6
-        if group then
-          counted[group] = out + 1
-          if spent_lane == group then
-            spent = spent + 1
-          else
-            spent_lane, spent = group, 1
-          end
-          local stays = more and (not ceiling or out + 1 < ceiling)
-          if not stays or spent >= share then
-            spent_lane = nil
-            if not stays then
-              head, turning = head + 1, turning - 1
-            elseif turning > 1 then
-              head, n_tail = head + 1, n_tail + 1
-              tail[n_tail] = group
-              if guess then
-                n_guessed = n_guessed + 1
-                guessed[n_guessed] = group
-              end
-            end
-            -- The flat set, which counts as one more lane, is due when left is 0, and after one turn of a ring
-            -- that got shorter meanwhile.
-            if flat > 0 and left > 0 then
-              left = math.min(left, stays and turning or turning + 1) - 1
-            end
-          end
-        elseif turning > 0 then
-          -- The flat set had its turn: the ring's come first now.
-          left = turning
-        end
-      end
-    end
-  end
-  if n_guessed > 0 then
-    local names = {}
-    for i = 1, n_guessed do
-      names[i] = keys[guessed[i]]
-    end
-    local full = call('EXISTS', unpack(names, 1, n_guessed))
-    if full < n_guessed then
-      local empty, n_kept = {}, 0
-      for i = 1, n_guessed do
-        if full == 0 or call('EXISTS', names[i]) == 0 then
-          empty[guessed[i]], turning = true, turning - 1
-        end
+    local passed = lap and size or head - 1
+    if passed > 0 then
+      local back, n_back = {}, 0
+      while lap and lap[head] do
+        n_back = n_back + 1
+        back[n_back], head = lap[head], head + 1
       end
       for i = 1, n_tail do
-        local group = tail[i]
-        tail[i] = nil
-        if not empty[group] then
-          n_kept = n_kept + 1
-          tail[n_kept] = group
-        end
+        back[n_back + i] = tail[i]
       end
-      n_tail = n_kept
+      n_back = n_back + n_tail
+      call('LTRIM', ring, passed, '-1')
+      if n_back > 0 then
+        call('RPUSH', ring, unpack(back, 1, n_back))
+      end
     end
-    n_guessed, dropped = 0, false
-  end
-  if claimed > 0 then
-    call('ZADD', active, unpack(leased, 1, 2 * claimed))
-  end
-  if flat_taken > 0 then
-    call('ZREMRANGEBYRANK', pending, '0', flat_taken - 1)
-  end
-  for group, gone in pairs(taken) do
-    call('ZREMRANGEBYRANK', keys[group], '0', gone - 1)
-  end
 
-  local passed = lap and size or head - 1
-  if passed > 0 then
-    local back, n_back = {}, 0
-    while lap and lap[head] do
-      n_back = n_back + 1
-      back[n_back], head = lap[head], head + 1
-    end
-    for i = 1, n_tail do
-      back[n_back + i] = tail[i]
-    end
-    n_back = n_back + n_tail
-    call('LTRIM', ring, passed, '-1')
-    if n_back > 0 then
-      call('RPUSH', ring, unpack(back, 1, n_back))
-    end
-  end
-
-  local interrupted = spent_lane and spent_lane .. '|' .. format('%.0f', spent)
-  if interrupted and interrupted ~= facts[2] then
-    if left ~= (tonumber(facts[3]) or 0) then
-      call('HSET', meta, 'spent', interrupted, 'left', format('%.0f', left))
+    local interrupted = spent_lane and spent_lane .. '|' .. format('%.0f', spent)
+    if interrupted and interrupted ~= facts[2] then
+      if left ~= (tonumber(facts[3]) or 0) then
+        call('HSET', meta, 'spent', interrupted, 'left', format('%.0f', left))
+      else
+        call('HSET', meta, 'spent', interrupted)
+      end
     else
-      call('HSET', meta, 'spent', interrupted)
+      if facts[2] and not interrupted then
+        call('HDEL', meta, 'spent')
+      end
+      if left ~= (tonumber(facts[3]) or 0) then
+        call('HSET', meta, 'left', format('%.0f', left))
+      end
     end
   else
-    if facts[2] and not interrupted then
-      call('HDEL', meta, 'spent')
+    local claimed, looks, n_jobs, leased, group = 0, claim + 100, 0, {}, nil
+    while claimed < claim and looks > 0 do
+      local want, ids, met = math.min(claim - claimed, looks), nil, nil
+      if want == 1 then
+        ids = call('ZPOPMIN', pending)
+        met = #ids / 2
+      else
+        ids = call('ZRANGE', pending, '0', want - 1)
+        met = #ids
+        if met > 0 then
+          call('ZREMRANGEBYRANK', pending, '0', met - 1)
+        end
+      end
+      for i = 1, met do
+        local id = ids[i]
+        local row = job .. id
+        local fields = pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'kind')
+        -- An id whose row is missing or says that it sits elsewhere (a torn past) is dropped.
+        if fields[1] == 'pending' and fields[3] then
+          local token, text = 1, '1'
+          if fields[2] ~= '0' then
+            token = (tonumber(fields[2]) or 0) + 1
+            text = format('%.0f', token)
+          end
+          if ticket ~= '' then
+            call('HSET', row, 'state', 'active', 'attempts', text, 'holder', ticket)
+          else
+            call('HSET', row, 'state', 'active', 'attempts', text)
+            if token > 1 then
+              call('HDEL', row, 'holder')
+            end
+          end
+          leased[2 * claimed + 1], leased[2 * claimed + 2] = deadline, id
+          claimed = claimed + 1
+          jobs[n_jobs + 1], jobs[n_jobs + 2], jobs[n_jobs + 3] = id, fields[3], token
+          jobs[n_jobs + 4], jobs[n_jobs + 5] = group or '', fields[4] or ''
+          jobs[n_jobs + 6] = fields[5] or ''
+          n_jobs = n_jobs + 6
+        end
+      end
+      flat, looks = flat - met, met > 0 and looks - met or 0
     end
-    if left ~= (tonumber(facts[3]) or 0) then
-      call('HSET', meta, 'left', format('%.0f', left))
+    if claimed > 0 then
+      call('ZADD', active, unpack(leased, 1, 2 * claimed))
     end
   end
 end
@@ -932,7 +998,12 @@ if tokens == 0 and not facts[1] and (turning > 0 or flat > 0) then
   call('RPUSH', wake, '1')
 end
 
-local soonest, next_ms = tonumber(call('ZRANGE', active, '0', '0', 'WITHSCORES')[2]), -1
+local soonest, next_ms = first_end, -1
+if reaps or settled + extended > 0 then
+  soonest = tonumber(call('ZRANGE', active, '0', '0', 'WITHSCORES')[2])
+elseif jobs[1] and not (soonest and soonest < now + lease_ms) then
+  soonest = now + lease_ms
+end
 if first_due and (not soonest or first_due < soonest) then
   soonest = first_due
 end

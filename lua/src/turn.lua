@@ -54,25 +54,19 @@ end
 -- is read so that a foreign key is passed over.
 local now
 -- @include now.lua
-local facts = call('HMGET', meta, 'paused', 'spent', 'left')
-local turning, tokens, flat = call('LLEN', ring), call('LLEN', wake), call('ZCARD', pending)
-local first_end = call('ZRANGE', active, '0', '0', 'WITHSCORES')[2]
-local first_due = call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2]
-local limits, weights = call('HLEN', glimit), call('HLEN', gweight)
-call('HLEN', gactive)
-call('SCARD', paused)
-call('ZCARD', dead)
-call('HLEN', unique)
-first_end, first_due = tonumber(first_end), tonumber(first_due)
-local job = base .. 'job:'
-local deadline = format('%.0f', now + lease_ms)
+-- @include turn_look.lua
+local job, deadline = base .. 'job:', nil
 
 -- Of the lanes met: leases out, as counted here and as gactive has them, and ceilings.
 local counted, stored, tops = {}, {}, {}
 
 local verdicts, extensions = {}, {}
--- @include turn_settle.lua
--- @include turn_extend.lua
+if settled > 0 then
+  -- @include turn_settle.lua
+end
+if extended > 0 then
+  -- @include turn_extend.lua
+end
 local n_returned, n_buried, n_promoted = 0, 0, 0
 local reaps = reap > 0 and first_end and first_end <= now
 local promotes = promote > 0 and first_due and first_due <= now
@@ -89,7 +83,12 @@ end
 
 local jobs = {}
 if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
-  -- @include turn_claim.lua
+  deadline = deadline or format('%.0f', now + lease_ms)
+  if turning > 0 then
+    -- @include turn_claim.lua
+  else
+    -- @include turn_claim_flat.lua
+  end
 end
 if next(counted) then
   -- @include turn_leases_out.lua

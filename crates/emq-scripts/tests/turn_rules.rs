@@ -1,5 +1,6 @@
 //! The rules of a turn, one by one: the rotation over lanes and flat set, ceilings, the order of
-//! its parts, what wakes whom, how long until the next, torn pasts, malformed runs, a full server.
+//! its parts, what wakes whom, how long until the next, torn pasts, malformed runs, a full server, keys of
+//! another type.
 
 mod support;
 
@@ -19,5 +20,7 @@ mod queue;
 mod runs;
 #[path = "turn_rules/torn.rs"]
 mod torn;
+#[path = "turn_rules/types.rs"]
+mod types;
 #[path = "turn_rules/wakes.rs"]
 mod wakes;

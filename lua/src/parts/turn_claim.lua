@@ -34,28 +34,9 @@ while claimed < claim and looks > 0 do
   if id then
     local row = job .. id
     local fields = pcall('HMGET', row, 'state', 'attempts', 'payload', 'checkpoint', 'kind')
-    local payload, attempts = fields[3], fields[2]
     -- An id whose row is missing or says that it sits elsewhere (a torn past) is dropped.
-    if fields[1] == 'pending' and payload then
-      local token, text = 1, '1'
-      if attempts ~= '0' then
-        token = (tonumber(attempts) or 0) + 1
-        text = format('%.0f', token)
-      end
-      if ticket ~= '' then
-        call('HSET', row, 'state', 'active', 'attempts', text, 'holder', ticket)
-      else
-        call('HSET', row, 'state', 'active', 'attempts', text)
-        if token > 1 then
-          call('HDEL', row, 'holder')
-        end
-      end
-      leased[2 * claimed + 1], leased[2 * claimed + 2] = deadline, id
-      claimed = claimed + 1
-      jobs[n_jobs + 1], jobs[n_jobs + 2], jobs[n_jobs + 3] = id, payload, token
-      jobs[n_jobs + 4], jobs[n_jobs + 5] = group or '', fields[4] or ''
-      jobs[n_jobs + 6] = fields[5] or ''
-      n_jobs = n_jobs + 6
+    if fields[1] == 'pending' and fields[3] then
+      -- @include turn_row.lua
       if group then
         -- @include turn_lane_served.lua
       elseif turning > 0 then

@@ -1,5 +1,6 @@
 --! The extensions of a turn, in order, as extend.lua does each.
 local held, n_held, n_extended = {}, 0, 0
+at, deadline = extends_at, format('%.0f', now + lease_ms)
 while args[at] do
   local holder, count = args[at + 1], tonumber(args[at + 2])
   for i = at + 3, at + 2 + 2 * count, 2 do
