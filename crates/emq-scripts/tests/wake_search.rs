@@ -1,0 +1,83 @@
+//! The wake rules, searched: every world of few workers and few jobs, and whether one of them is at
+//! rest with work and an idle worker, or goes in a circle.
+//!
+//! A breadth-first search of a hundred lines does it. A model checker from the registry would
+//! bring a web server for its explorer, forty packages in all, and the replay needs the steps as
+//! plain values anyway.
+
+#[path = "wake_search/search.rs"]
+mod search;
+#[path = "wake_search/server.rs"]
+mod server;
+#[path = "wake_search/world.rs"]
+mod world;
+
+use search::{Fault, Found, search};
+use server::Rule;
+use world::World;
+
+/// A world of workers with so many slots. Jobs and events may be given from outside, for a search
+/// that takes longer.
+fn world(slots: &[u8], jobs: u8, events: u8) -> World {
+    let given = |variable: &str, or: u8| {
+        let text = std::env::var(variable);
+        text.map_or(or, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
+    };
+    World::new(slots, given("EMQ_WAKE_JOBS", jobs), given("EMQ_WAKE_EVENTS", events))
+}
+
+#[allow(clippy::print_stdout)] // How much was searched, for those who ask with --nocapture.
+fn never_rests_beside_work(first: World) {
+    match search(first, None) {
+        Found::Nothing { worlds } => {
+            println!("{worlds} worlds");
+            assert!(worlds > 20_000, "{worlds} are few");
+        }
+        Found::Fault { fault, path } => panic!("{fault:?} after {path:?}"),
+    }
+}
+
+#[test]
+fn two_workers_never_rest_beside_three_jobs() {
+    never_rests_beside_work(world(&[2, 2], 3, 1));
+}
+
+#[test]
+fn two_workers_never_rest_whatever_two_things_happen() {
+    never_rests_beside_work(world(&[2, 2], 2, 2));
+}
+
+#[test]
+fn three_workers_never_rest_beside_work() {
+    never_rests_beside_work(world(&[1, 2, 1], 2, 1));
+}
+
+/// A test for each rule: without it the search finds this, among workers with so
+/// many slots and so many jobs.
+macro_rules! each_is_needed {
+    ($($name:ident: $rule:ident in $slots:expr, $jobs:literal => $fault:ident;)*) => {
+        $(
+            #[test]
+            #[allow(clippy::print_stdout)]
+            fn $name() {
+                let found = search(World::new(&$slots, $jobs, 1), Some(Rule::$rule));
+                println!("{found:?}");
+                let Found::Fault { fault, .. } = found else { panic!("{found:?}") };
+                assert_eq!(fault, Fault::$fault);
+            }
+        )*
+    };
+}
+
+each_is_needed! {
+    without_a_push_at_admission: AdmissionPushes in [2, 2], 2 => Stuck;
+    without_a_push_for_each_of_a_batch: BatchPushes in [2, 2], 2 => ShortBurst;
+    without_a_cascade_of_turns: TurnCascades in [1, 1], 3 => Stuck;
+    without_a_cascade_of_full_workers: FullTurnCascades in [1, 1], 3 => Stuck;
+    without_a_cascade_of_single_claims: ClaimCascades in [2, 2], 2 => Stuck;
+    without_a_push_for_the_earliest_of_the_schedule: EarliestPushes in [2, 2], 2 => Stuck;
+    without_a_nudge_at_a_stop: StopNudges in [2, 2], 2 => Stuck;
+    without_a_push_when_the_queue_is_resumed: QueueResumePushes in [2, 2], 2 => Stuck;
+    without_a_push_when_a_lane_is_resumed: LaneResumePushes in [2, 2], 2 => Stuck;
+    with_a_cascade_on_a_paused_queue: PausedIsQuiet in [1, 1], 1 => Spin;
+}
