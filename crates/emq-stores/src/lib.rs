@@ -14,6 +14,7 @@
 mod compaction;
 mod effect;
 mod error;
+mod handling;
 mod ingress;
 mod property;
 mod reply;
@@ -33,6 +34,7 @@ pub use crate::effect::{
     Absorbed, Compacted, Contribution, Effect, JobName, STEP_LEN_MAX, Written,
 };
 pub use crate::error::StoreError;
+pub use crate::handling::{Cx, WithStores, with_stores};
 pub use crate::ingress::{IntoId, IntoJob};
 pub use crate::property::{Answer, PropertyStore};
 pub use crate::store::Store;

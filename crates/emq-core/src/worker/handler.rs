@@ -90,6 +90,24 @@ impl JobError {
         JobError { fate: Fate::Release, cause: "handed back".into() }
     }
 
+    /// The error itself, for what wraps handlers and decides by its type.
+    ///
+    /// ```
+    /// # use emq_core::JobError;
+    /// let error = JobError::from("x".parse::<u32>().unwrap_err());
+    /// assert!(error.cause().is::<std::num::ParseIntError>());
+    /// ```
+    #[must_use]
+    pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.cause
+    }
+
+    /// The same error, of which no attempt can help.
+    #[must_use]
+    pub fn into_dead(self) -> JobError {
+        JobError { fate: Fate::Dead, ..self }
+    }
+
     /// The error and its causes in one line, as it is kept.
     pub(super) fn words(&self) -> String {
         with_causes(&*self.cause)
@@ -138,6 +156,9 @@ mod tests {
         let error = JobError::from(Outer(std::fmt::Error));
         assert_eq!(error.fate, Fate::Retry);
         assert!(error.words().starts_with("no invoice: "), "{error:?}");
+        assert!(error.cause().is::<Outer>());
+        let (words, dead) = (error.words(), error.into_dead());
+        assert_eq!((dead.fate, dead.words()), (Fate::Dead, words));
         assert_eq!(JobError::dead("closed").words(), "closed");
         assert_eq!(JobError::release().fate, Fate::Release);
     }

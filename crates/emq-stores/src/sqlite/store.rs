@@ -40,7 +40,7 @@ impl SqliteStore {
     ///
     /// ```
     /// use emq_keys::namespace;
-    /// use emq_stores::{Absorbed, Store, StoreError, sqlite::{Sqlite, SqliteStore}};
+    /// use emq_stores::{Absorbed, StoreError, sqlite::{Sqlite, SqliteStore}};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,16 +48,20 @@ impl SqliteStore {
     /// # let db = Sqlite::open(directory.path().join("desk.db")).await?;
     /// # db.transaction(|tx| Ok::<_, StoreError>(tx.execute_batch("CREATE TABLE fills (n)")?)).await?;
     /// let totals = SqliteStore::new(&db, namespace!("TOT"));
-    /// let job = "JOB0NgWEfAEJfs";
-    /// let fill = move |tx: &_| {
-    ///     let absorbed = totals.absorb_in(tx, "TOT0NgWEfAEJfs", job, |sum: &mut u64| *sum += 12)?;
-    ///     if absorbed == Absorbed::Applied {
-    ///         tx.execute("INSERT INTO fills VALUES (12)", ())?;
-    ///     }
-    ///     Ok::<_, StoreError>(absorbed)
-    /// };
-    /// assert_eq!(db.transaction(fill.clone()).await?, Absorbed::Applied);
-    /// assert_eq!(db.transaction(fill).await?, Absorbed::Declined);
+    /// for expected in [Absorbed::Applied, Absorbed::Declined] {
+    ///     let totals = totals.clone();
+    ///     let absorbed = db
+    ///         .transaction(move |tx| {
+    ///             let (total, job) = ("TOT0NgWEfAEJfs", "JOB0NgWEfAEJfs");
+    ///             let absorbed = totals.absorb_in(tx, total, job, |sum: &mut u64| *sum += 12)?;
+    ///             if absorbed == Absorbed::Applied {
+    ///                 tx.execute("INSERT INTO fills VALUES (12)", ())?;
+    ///             }
+    ///             Ok::<_, StoreError>(absorbed)
+    ///         })
+    ///         .await?;
+    ///     assert_eq!(absorbed, expected);
+    /// }
     /// # Ok(()) }
     /// ```
     ///

@@ -30,8 +30,8 @@ pub(super) trait Member: Send {
     /// Does its work. Answers whether that shall be kept.
     fn run(&mut self, tx: &Transaction<'_>) -> bool;
 
-    /// Tells its caller what became of it.
-    fn settle(self: Box<Self>, committed: Result<(), &Arc<rusqlite::Error>>);
+    /// Tells its caller what became of it, and of the commit.
+    fn settle(self: Box<Self>, failure: Option<&Arc<rusqlite::Error>>);
 }
 
 /// Work whose answer goes to a caller once it is committed.
@@ -66,12 +66,12 @@ where
 
     /// When the commit failed, what its work answered may rest on what others wrote before it and
     /// lost, so the caller is told of the commit instead; but a panic stays a panic.
-    fn settle(self: Box<Self>, committed: Result<(), &Arc<rusqlite::Error>>) {
-        let answer = match (self.outcome, committed) {
+    fn settle(self: Box<Self>, failure: Option<&Arc<rusqlite::Error>>) {
+        let answer = match (self.outcome, failure) {
             (Some(Err(panic)), _) => Err(panic),
-            (_, Err(error)) => Ok(Err(shared(error))),
-            (Some(Ok(answer)), Ok(())) => Ok(answer),
-            (None, Ok(())) => return, // It was not run, as nobody waited: the reply is dropped.
+            (_, Some(error)) => Ok(Err(shared(error))),
+            (Some(Ok(answer)), None) => Ok(answer),
+            (None, None) => return, // It was not run, as nobody waited: the reply is dropped.
         };
         self.reply.send(answer);
     }
@@ -116,9 +116,9 @@ fn commit(connection: &mut Connection, mut group: Vec<Box<dyn Member>>) {
     if group.is_empty() {
         return;
     }
-    let committed = run(connection, &mut group).map_err(Arc::new);
+    let failure = run(connection, &mut group).err().map(Arc::new);
     for member in group {
-        member.settle(committed.as_ref().map(|()| ()));
+        member.settle(failure.as_ref());
     }
 }
 

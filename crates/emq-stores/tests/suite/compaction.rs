@@ -81,7 +81,7 @@ pub(crate) async fn many_names_are_folded_in_steps<G: Ground>() {
         let store = store.clone();
         calls.spawn(async move { add(&store, by % 3, by).await });
     }
-    let applied = calls.join_all().await.into_iter().filter(|it| it.is_ok()).count();
+    let applied = calls.join_all().await.into_iter().filter(Result::is_ok).count();
     assert_eq!(applied, 1000);
     let compacted = store.compact(job(900)).await.unwrap();
     assert_eq!(compacted, Compacted { rows: 3, names: 900 });
