@@ -40,13 +40,16 @@
 //! * Lanes of a queue, a tenant's for instance, take turns: [`Queue::lane`].
 //!
 //! An effect happens exactly once only where a store absorbs the job's name: the handler itself
-//! may run twice.
+//! may run twice. The feature `stores` brings them.
 //!
 //! # The layers
 //! * [`keys`]: ids, minting, key grammar, slots.
 //! * [`wire`]: the connector.
 //! * [`scripts`]: the Lua bundle, its typed calls, the fence.
 //! * [`core`](mod@core): queues, jobs, leases, workers, operator verbs; also at this crate's root.
+//! * `stores` (feature): rows that absorb the jobs' names, the supervisor; with `sqlite`,
+//!   `tokio-postgres` or `sqlx` in a database; with `outbox` jobs that exist if and only if the
+//!   business row does.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -58,6 +61,9 @@ pub use emq_core as core;
 pub use emq_keys as keys;
 #[doc(inline)]
 pub use emq_scripts as scripts;
+#[cfg(feature = "stores")]
+#[doc(inline)]
+pub use emq_stores as stores;
 #[doc(inline)]
 pub use emq_wire as wire;
 
@@ -73,4 +79,6 @@ pub mod prelude {
         Lane, NewJob, Queue, TypedLane, TypedQueue, Verdict, Worker,
     };
     pub use emq_keys::BrandedId;
+    #[cfg(feature = "stores")]
+    pub use emq_stores::{Absorbed, Cx, Store, with_stores};
 }
