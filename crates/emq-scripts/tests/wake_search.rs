@@ -5,6 +5,13 @@
 //! bring a web server for its explorer, forty packages in all, and the replay needs the steps as
 //! plain values anyway.
 
+mod support;
+
+#[path = "model/mutants.rs"]
+#[allow(dead_code)] // The model test uses all of it.
+mod mutants;
+#[path = "wake_search/replay.rs"]
+mod replay;
 #[path = "wake_search/search.rs"]
 mod search;
 #[path = "wake_search/server.rs"]
@@ -12,8 +19,12 @@ mod server;
 #[path = "wake_search/world.rs"]
 mod world;
 
+use emq_scripts::{FenceOptions, Fenced, ScriptName};
+use emq_testkit::Valkey;
+use mutants::Mutant;
 use search::{Fault, Found, search};
 use server::Rule;
+use support::{config, fenced};
 use world::World;
 
 /// A world of workers with so many slots. Jobs and events may be given from outside, for a search
@@ -80,4 +91,59 @@ each_is_needed! {
     without_a_push_when_the_queue_is_resumed: QueueResumePushes in [2, 2], 2 => Stuck;
     without_a_push_when_a_lane_is_resumed: LaneResumePushes in [2, 2], 2 => Stuck;
     with_a_cascade_on_a_paused_queue: PausedIsQuiet in [1, 1], 1 => Spin;
+}
+
+/// Walks of so many steps with the scripts beside the model.
+const WALKS: u64 = 24;
+const STEPS: usize = 150;
+
+async fn walks(fenced: &Fenced, name: &str) -> Result<(), String> {
+    let seeds = (0..WALKS).chain([fastrand::u64(..)]);
+    for seed in seeds {
+        let slots: &[u8] = if seed % 2 == 0 { &[2, 2] } else { &[1, 2, 1] };
+        let name = format!("walk.{name}.{seed}.{}", std::process::id());
+        let walked = replay::walk(fenced, &name, World::new(slots, 30, 30), seed, STEPS).await;
+        walked.map_err(|why| format!("seed {seed}: {why}"))?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_scripts_do_what_the_model_does() {
+    let fenced = fenced(Valkey::of_this_process()).await;
+    if let Err(why) = walks(&fenced, "whole").await {
+        panic!("{why}");
+    }
+}
+
+/// A change of one script that makes it drop a rule.
+const fn without(script: ScriptName, from: &'static str, to: &'static str) -> Mutant {
+    Mutant { name: "a rule is dropped", script, from, to }
+}
+
+const DROPPED: &[Mutant] = &[
+    without(ScriptName::Enqueue, "if tokens == 0 then", "if false then"),
+    without(ScriptName::LaneEnqueue, "if runnable and tokens == 0 then", "if false then"),
+    without(ScriptName::EnqueueMany, "math.min(runnable, 64)", "math.min(runnable, 1)"),
+    without(ScriptName::Schedule, "if runnable and tokens == 0 then", "if false then"),
+    without(ScriptName::Turn, "if tokens == 0 and not facts[1]", "if false"),
+    without(ScriptName::Turn, "if tokens == 0 and not facts[1]", "if tokens == 0"),
+    without(ScriptName::Turn, "if wakes and tokens == 0 then", "if false then"),
+    without(ScriptName::Claim, "if cascade then", "if false then"),
+    without(ScriptName::LaneClaim, "if (turning > 0 or flat > 0) and tokens == 0", "if false"),
+    without(ScriptName::QueueResume, "if work > 0 and tokens == 0 then", "if false then"),
+    without(ScriptName::LaneResume, "if tokens == 0 then", "if false then"),
+    without(ScriptName::Nudge, "< 64", "< 0"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_that_drops_a_rule_is_told_from_the_model() {
+    let hunt = async |n: usize, mutant: Mutant| {
+        let options = FenceOptions::default().bundle(mutant.bundle());
+        let fenced = Fenced::connect(config(Valkey::of_this_process()), options).await.unwrap();
+        walks(&fenced, &format!("mutant.{n}")).await
+    };
+    for (n, mutant) in DROPPED.iter().enumerate() {
+        assert!(hunt(n, *mutant).await.is_err(), "nobody misses {mutant:?}");
+    }
 }

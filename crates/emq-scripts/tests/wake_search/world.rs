@@ -48,7 +48,7 @@ impl Worker {
     }
 
     /// Slots that neither a handler nor a claim on its way may need.
-    fn free(&self) -> u8 {
+    pub(crate) fn free(&self) -> u8 {
         let coming = self.flight.map_or(0, |flight| flight.asked);
         if self.stopping { 0 } else { self.slots.saturating_sub(total(&self.running) + coming) }
     }
@@ -83,7 +83,7 @@ pub(crate) enum Action {
     Heed(usize),
     Park(usize),
     Nudge(usize),
-    /// One who took a token claims a single job.
+    /// One who took a token claims a single job, flat or from the lanes.
     HandClaims(usize),
     // Of handlers, operators, producers and time, whenever they like.
     Finish(usize, usize),
@@ -158,14 +158,25 @@ impl World {
             base.worker_steps(rules, n, &mut steps);
         }
         if base.hand {
-            for source in 0..SOURCES {
-                let mut next = World { hand: false, ..base };
-                next.server.claim(rules, source);
-                next.told(Action::HandClaims(source), &mut steps);
-            }
+            base.hand_claims(rules, &mut steps);
         }
         base.outside_steps(rules, &mut steps);
         steps
+    }
+
+    /// By `claim`, or by `lane_claim` from any lane that can be served.
+    fn hand_claims(&self, rules: Rules, steps: &mut Vec<Step>) {
+        let mut from = |action: Action, source: usize| {
+            let mut next = World { hand: false, ..*self };
+            next.server.claim(rules, source);
+            next.told(action, steps);
+        };
+        from(Action::HandClaims(FLAT), FLAT);
+        let served = (1..SOURCES).filter(|lane| self.server.serves(*lane));
+        let lanes: Vec<usize> = served.collect();
+        for lane in if lanes.is_empty() { &[1][..] } else { &lanes } {
+            from(Action::HandClaims(1), *lane);
+        }
     }
 
     fn worker_steps(&self, rules: Rules, n: usize, steps: &mut Vec<Step>) {
