@@ -83,6 +83,7 @@ macro_rules! suite {
             races: one_name_in_64_calls_is_applied_once,
             races: names_in_64_calls_all_count,
             races: a_fresh_row_is_made_once,
+            races: one_that_panics_harms_no_other,
             races: a_dropped_call_is_all_or_nothing,
             compaction: names_before_the_horizon_are_folded_and_refused,
             compaction: the_horizon_is_for_fresh_rows_too,

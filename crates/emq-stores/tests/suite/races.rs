@@ -62,6 +62,34 @@ pub(crate) async fn a_fresh_row_is_made_once<G: Ground>() {
     assert_eq!(store.get(row(1)).await.unwrap(), Some(CALLS / 2));
 }
 
+pub(crate) async fn one_that_panics_harms_no_other<G: Ground>() {
+    let ground = G::open(KIND).await;
+    let store: Store<u64> = store_on(&ground);
+    let mut calls = JoinSet::new();
+    for by in 0..CALLS {
+        let store = store.clone();
+        calls.spawn(async move {
+            patiently(&store, by, move |sum| {
+                *sum += 1;
+                if by % 4 == 1 {
+                    std::panic::resume_unwind(Box::new("the effect broke"));
+                }
+            })
+            .await
+        });
+    }
+    let mut applied = 0;
+    while let Some(ended) = soon("64 calls", calls.join_next()).await {
+        match ended {
+            Ok(answer) => applied += u64::from(answer.unwrap() == Absorbed::Applied),
+            Err(ended) => assert!(ended.is_panic()),
+        }
+    }
+    assert_eq!(applied, CALLS / 4 * 3);
+    assert_eq!(store.get(row(1)).await.unwrap(), Some(applied));
+    assert_eq!(store.absorbed(row(1), 99, None).await.unwrap().len() as u64, applied);
+}
+
 pub(crate) async fn a_dropped_call_is_all_or_nothing<G: Ground>() {
     let ground = G::open(KIND).await;
     // Each name's own count, so that nothing can make up for anything.
