@@ -14,7 +14,7 @@ use emq_testkit::Valkey;
 use emq_wire::{Cmd, Reply};
 use support::keyspace::{Snapshot, snapshot};
 use support::samples::{self, Visit};
-use support::{ask, fenced, job, lane, queue};
+use support::{ask, bundle_to_judge, fenced, job, lane, queue};
 
 const LEASE: Duration = Duration::from_secs(60);
 /// The ticket that the samples settle with.
@@ -138,7 +138,7 @@ struct Encoded {
 
 impl Visit for Encoded {
     fn visit<C: ScriptCall>(&mut self, call: &C) {
-        let bundle = Bundle::embedded();
+        let bundle = bundle_to_judge().unwrap_or_else(Bundle::embedded);
         self.calls.push((C::CONTRACT, call.encode(bundle.script(C::SCRIPT), &self.keys)));
     }
 }

@@ -26,7 +26,7 @@ use model::shrink::shrink;
 use model::snapshot::Snapshot;
 use model::step::{Admission, Due, Options, Step};
 use model::world::{Moment, World};
-use support::{config, fenced, job, lane};
+use support::{bundle_to_judge, config, fenced, job, lane};
 
 /// Steps a seed.
 const STEPS: usize = 2_500;
@@ -54,7 +54,11 @@ async fn run(seed: u64) -> Result<Coverage, String> {
         Ok(coverage) => Ok(coverage),
         Err(failure) => {
             let steps = failure.history.len();
-            let short = shrink(&fenced, &name, failure).await;
+            // A broken bundle need not be told in few steps.
+            let short = match bundle_to_judge() {
+                None => shrink(&fenced, &name, failure).await,
+                Some(_) => failure,
+            };
             Err(format!("EMQ_MODEL_SEED={seed} fails at step {steps}; so does:\n{short}"))
         }
     }

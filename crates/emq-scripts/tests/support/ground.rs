@@ -1,6 +1,6 @@
 //! A server with a job in every place, and arguments that each script accepts there.
 
-use emq_scripts::{Bundle, Contract, Fenced, ScriptName};
+use emq_scripts::{Contract, Fenced, ScriptName};
 use emq_testkit::Valkey;
 use emq_wire::{Cmd, Pipeline, Reply};
 
@@ -86,7 +86,7 @@ impl Ground {
 
     /// Calls a script by its digest.
     pub(crate) async fn call(&self, contract: &Contract, keys: &Args, args: &Args) -> Reply {
-        let script = Bundle::embedded().script(contract.script).clone();
+        let script = self.fenced.bundle().script(contract.script).clone();
         self.fenced.connection().eval(&script, keys, args).await.unwrap()
     }
 }

@@ -8,10 +8,11 @@ pub(crate) mod ground;
 pub(crate) mod keyspace;
 pub(crate) mod samples;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use emq_keys::{BrandedId, Namespace, QueueKeys, QueueName};
-use emq_scripts::{FenceOptions, Fenced};
+use emq_scripts::{Bundle, FenceOptions, Fenced};
 use emq_testkit::Valkey;
 use emq_wire::{Cmd, Config, Connection, Reply};
 
@@ -37,7 +38,18 @@ pub(crate) fn queue(name: &str) -> QueueKeys {
 
 /// A fenced connection with short waits, so that a refusal which is tried again ends soon.
 pub(crate) async fn fenced(valkey: &Valkey) -> Fenced {
-    Fenced::connect(config(valkey), FenceOptions::default()).await.unwrap()
+    let options = match bundle_to_judge() {
+        Some(bundle) => FenceOptions::default().bundle(bundle),
+        None => FenceOptions::default(),
+    };
+    Fenced::connect(config(valkey), options).await.unwrap()
+}
+
+/// The bundle in the folder that `EMQ_BUNDLE` names: `cargo xtask mutants` breaks one there and
+/// wants a test to fail.
+pub(crate) fn bundle_to_judge() -> Option<Arc<Bundle>> {
+    let folder = std::env::var_os("EMQ_BUNDLE")?;
+    Some(Bundle::from_dir(folder).expect("EMQ_BUNDLE names the folder of a bundle"))
 }
 
 /// The configuration for a server.
