@@ -104,12 +104,15 @@ fn task(name: &str, args: &[&str]) -> Result<Verdict, Failure> {
 }
 
 fn clippy() -> Result<Verdict, Failure> {
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    let features = ["--features", test::FEATURES];
+    let args = ["clippy", "--workspace", "--all-targets"];
+    cargo(&[&args[..], &features[..], &["--", "-D", "warnings"]].concat())
 }
 
 fn doc() -> Result<Verdict, Failure> {
     let mut doc = sh::cargo();
-    doc.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    doc.args(["doc", "--workspace", "--no-deps", "--features", test::FEATURES])
+        .env("RUSTDOCFLAGS", "-D warnings");
     passed(sh::run(&mut doc))
 }
 

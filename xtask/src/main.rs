@@ -5,6 +5,7 @@ mod container;
 mod demo;
 mod fuzz;
 mod layers;
+mod postgres;
 #[cfg(test)]
 mod readme;
 mod rung;
@@ -40,6 +41,9 @@ enum Task {
     /// Get, find or run the Valkey that tests and demos use
     #[command(subcommand)]
     Valkey(valkey::Command),
+    /// Get, find or run the PostgreSQL that tests use
+    #[command(subcommand)]
+    Postgres(postgres::Command),
     /// Get the server's benchmark tool
     #[command(subcommand)]
     Tools(tools::Command),
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Ci(args) => ci::run(&args),
         Task::Valkey(command) => valkey::run(&command),
+        Task::Postgres(command) => postgres::run(&command),
         Task::Tools(command) => tools::run(&command),
         Task::Layers => layers::run(),
         Task::Demo(args) => demo::run(&args),

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test and doctest, on a real Valkey.
+//! `cargo xtask test`: every test and doctest, on a real Valkey and a real PostgreSQL.
 //!
 //! Plain `cargo test` underneath: a fresh machine has no other runner, and doctests are included.
 
@@ -7,14 +7,18 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::{Outcome, sh, valkey};
+use crate::{Outcome, postgres, sh, valkey};
+
+/// What is tested beside the defaults: each backend of the stores.
+pub(crate) const FEATURES: &str = "emq-stores/sqlite,emq-stores/tokio-postgres,emq-stores/sqlx,\
+                                   emq-stores/outbox,emq-testkit/postgres";
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
     /// Run on this server binary instead of the one that is found (EMQ_VALKEY_SERVER)
     #[arg(long, value_name = "PATH")]
     pub(crate) server: Option<PathBuf>,
-    /// Arguments for `cargo test` instead of `--workspace`
+    /// Arguments for `cargo test` instead of `--workspace` with every backend
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) cargo: Vec<String>,
 }
@@ -49,11 +53,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => valkey::ensure()?,
     };
     println!("server: {}", server.display());
+    println!("server: {}", postgres::ensure()?);
     let tally = tempfile::NamedTempFile::new()?;
     let mut command = sh::cargo();
     command.args(["test", "--no-fail-fast"]);
     if args.cargo.is_empty() {
-        command.arg("--workspace");
+        command.args(["--workspace", "--features", FEATURES]);
     }
     command.args(&args.cargo).env("EMQ_TESTKIT_TALLY", tally.path()).stdout(Stdio::piped());
     if args.server.is_some() {
@@ -87,13 +92,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn servers(tally: &str) -> String {
     let of = |kind| tally.lines().filter(|line| *line == kind).count();
     let own = of("own") + of("container");
+    let postgres = match of("postgres") {
+        0 => String::new(),
+        count => format!(", and {count} of PostgreSQL"),
+    };
     match std::env::var("EMQ_VALKEY_URL") {
         Ok(url) if !url.is_empty() => format!(
             "servers: {} starts shared the one of EMQ_VALKEY_URL, {own} were left out of it and \
-             had their own",
+             had their own{postgres}",
             of("shared")
         ),
-        _ => format!("servers: {own} started"),
+        _ => format!("servers: {own} started{postgres}"),
     }
 }
 
@@ -113,5 +122,6 @@ mod tests {
     #[test]
     fn servers_are_counted_by_kind() {
         assert!(servers("own\nown\nshared\n").contains('2'));
+        assert!(servers("own\npostgres\n").contains("1 of PostgreSQL"));
     }
 }

@@ -12,6 +12,12 @@ pub enum StartError {
          server binary"
     )]
     NotFound,
+    /// No PostgreSQL anywhere.
+    #[error(
+        "no PostgreSQL 16 or later found: run `cargo xtask postgres install`, or set \
+         EMQ_POSTGRES_BIN to the directory of its programs"
+    )]
+    NoPostgres,
     /// A path named by an environment variable isn't a file.
     #[error("{variable} names {path}, which is not a file: correct or unset it")]
     NoSuchBinary {
@@ -31,6 +37,9 @@ pub enum StartError {
     /// The server that `EMQ_VALKEY_URL` names doesn't answer.
     #[error("the server of EMQ_VALKEY_URL does not answer: start it, or unset the variable")]
     NoAnswer(#[source] AdminError),
+    /// The server that `EMQ_POSTGRES_URL` names doesn't answer.
+    #[error("the server of EMQ_POSTGRES_URL does not answer: start it, or unset the variable")]
+    NoAnswerOfPostgres(#[source] AdminError),
     /// The server ended before it was ready.
     #[error("the server ended while starting: correct its configuration; its log ends with\n{log}")]
     Exited {
@@ -93,6 +102,12 @@ pub enum AdminError {
     /// The server belongs to somebody else.
     #[error("this server is shared (EMQ_VALKEY_URL): use Valkey::start for a server of your own")]
     Shared,
+    /// The PostgreSQL server belongs to somebody else.
+    #[error("this server is shared (EMQ_POSTGRES_URL): use Postgres::start for one of your own")]
+    SharedPostgres,
+    /// The PostgreSQL server refused, or can't be reached.
+    #[error("the statement failed: see whether the server runs")]
+    Sql(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The server isn't running.
     #[error("the server is not running: call start_again first")]
     NotRunning,

@@ -54,7 +54,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
         .find(|file| is_program(file))
 }
 
-fn is_program(file: &Path) -> bool {
+pub(crate) fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -35,6 +35,7 @@ mod container;
 mod error;
 mod find;
 mod port;
+mod postgres;
 mod process;
 mod resp;
 mod valkey;
@@ -42,6 +43,9 @@ mod valkey;
 pub use builder::{Builder, Fsync};
 pub use error::{AdminError, StartError};
 pub use find::{VALKEY_RELEASE, cache_dir, cached_server, server_binary};
+#[cfg(feature = "postgres")]
+pub use postgres::{Database, Postgres, PostgresBuilder};
+pub use postgres::{POSTGRES_RELEASE, PostgresPrograms, cached_postgres, postgres_programs};
 pub use valkey::Valkey;
 
 /// Compiles the README's example.

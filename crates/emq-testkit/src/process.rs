@@ -1,5 +1,6 @@
 //! A server that is a process of ours, under its watchdog.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -8,9 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::address::Address;
-use crate::config::LOG;
-use crate::{StartError, resp};
+use crate::StartError;
 
 /// What the shell runs: see the file.
 const WATCHDOG: &str = include_str!("watchdog.sh");
@@ -18,16 +17,30 @@ const WATCHDOG: &str = include_str!("watchdog.sh");
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long a server may take to shut down before it is killed.
 const DOWN_WITHIN: Duration = Duration::from_secs(10);
-/// What a server writes to its log once it listens and its data is loaded.
-const READY: &str = "Ready to accept connections";
 /// The states of a process that has not stopped: it runs, sleeps, or waits for a disk.
 const RUNNING: [char; 4] = ['R', 'S', 'D', 'I'];
-/// What it writes when another program has the port.
+/// What a server writes when another program has the port.
 const PORT_LOST: &str = "Address already in use";
+
+/// What is run, and how.
+pub(crate) struct Program {
+    /// The server's command line.
+    pub(crate) command: Vec<OsString>,
+    /// The name of its log in its directory.
+    pub(crate) log: &'static str,
+    /// The signal that ends it when its owner is gone, such as `KILL`.
+    pub(crate) farewell: &'static str,
+    /// As whom it runs, if not as ourselves: user and group. The directory must be theirs.
+    pub(crate) user: Option<(u32, u32)>,
+}
+
+/// Where the watchdog lets the server's own output go.
+pub(crate) const STDIO: &str = "stdio.log";
 
 /// The watchdog, and through it the server.
 pub(crate) struct Process {
     dir: PathBuf,
+    log: &'static str,
     watchdog: Child,
     /// The write end of the pipe: closing it, by drop or by death, ends the server. It is opened
     /// close-on-exec, so no other child of this process holds it open.
@@ -44,10 +57,16 @@ pub(crate) enum Started {
 
 impl Process {
     /// A watchdog over `dir`, which from now on is its to remove; no server yet.
-    pub(crate) fn new(dir: tempfile::TempDir, server: &Path) -> Result<Self, StartError> {
-        let mut watchdog = Command::new("/bin/sh")
+    pub(crate) fn new(dir: tempfile::TempDir, program: &Program) -> Result<Self, StartError> {
+        let mut command = Command::new("/bin/sh");
+        if let Some((user, group)) = program.user {
+            command.uid(user).gid(group);
+        }
+        let mut watchdog = command
             .args(["-c", WATCHDOG, "emq-watchdog"])
-            .args([dir.path(), server])
+            .arg(dir.path())
+            .arg(program.farewell)
+            .args(&program.command)
             .current_dir(dir.path())
             // A group of its own: what a terminal or a timeout sends to the tests' group must not
             // end the watchdog before its server.
@@ -62,16 +81,10 @@ impl Process {
         match watchdog.stdout.take() {
             Some(answers) => {
                 let answers = BufReader::new(answers);
-                Ok(Self { dir, watchdog, verbs, answers, pid: None })
+                Ok(Self { dir, log: program.log, watchdog, verbs, answers, pid: None })
             }
             None => Err(StartError::io("read from the watchdog")(io::ErrorKind::BrokenPipe.into())),
         }
-    }
-
-    /// Replaces the configuration that the next start reads.
-    pub(crate) fn configure(&self, text: &str) -> Result<(), StartError> {
-        fs::write(self.dir.join("valkey.conf"), text)
-            .map_err(StartError::io("write the server's configuration"))
     }
 
     /// The server's process id, if it runs.
@@ -79,8 +92,12 @@ impl Process {
         self.pid.filter(|pid| is_running(*pid, self.watchdog.id()))
     }
 
-    /// Starts the server and waits until it answers at `address`.
-    pub(crate) fn start(&mut self, address: &Address) -> Result<Started, StartError> {
+    /// Starts the server and waits until `ready`, which is given its process id and what it wrote
+    /// to its log since.
+    pub(crate) fn start(
+        &mut self,
+        ready: impl Fn(u32, &str) -> bool,
+    ) -> Result<Started, StartError> {
         if self.pid().is_some() {
             return Err(StartError::Running);
         }
@@ -92,15 +109,13 @@ impl Process {
             StartError::io("read the server's pid")(io::ErrorKind::InvalidData.into())
         })?;
         self.pid = Some(pid);
-        self.await_ready(pid, address, log_from)
+        self.await_ready(pid, ready, log_from)
     }
 
-    /// Ready means: our own server said so in its log, still runs, and answers. The log is asked
-    /// first because on a port that was lost to another server, that one would answer.
     fn await_ready(
         &mut self,
         pid: u32,
-        address: &Address,
+        ready: impl Fn(u32, &str) -> bool,
         log_from: usize,
     ) -> Result<Started, StartError> {
         let deadline = Instant::now() + READY_WITHIN;
@@ -114,7 +129,7 @@ impl Process {
                 let log = tail(&self.log());
                 return if lost { Ok(Started::PortLost) } else { Err(StartError::Exited { log }) };
             }
-            if log.contains(READY) && resp::answers(address) {
+            if ready(pid, &log) {
                 return Ok(Started::Ready);
             }
             if Instant::now() > deadline {
@@ -165,16 +180,17 @@ impl Process {
     }
 
     fn log_since(&self, start: usize) -> String {
-        let mut bytes = fs::read(self.dir.join(LOG)).unwrap_or_default();
-        // What was written before the log file was opened: a refused configuration, for instance.
-        let early = fs::read(self.dir.join("stdio.log")).unwrap_or_default();
+        let mut bytes = fs::read(self.dir.join(self.log)).unwrap_or_default();
         bytes.drain(..start.min(bytes.len()));
-        bytes.extend_from_slice(&early);
+        if self.log != STDIO {
+            // What was written before the log file was opened: a refused configuration, perhaps.
+            bytes.extend(fs::read(self.dir.join(STDIO)).unwrap_or_default());
+        }
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn log_length(&self) -> usize {
-        let length = fs::metadata(self.dir.join(LOG)).map_or(0, |meta| meta.len());
+        let length = fs::metadata(self.dir.join(self.log)).map_or(0, |meta| meta.len());
         usize::try_from(length).unwrap_or(usize::MAX)
     }
 

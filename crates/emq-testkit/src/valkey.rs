@@ -1,7 +1,7 @@
 //! The handle of a running server.
 
 use std::env;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use crate::address::{Address, Place};
 use crate::builder::{Builder, Tcp};
-use crate::config::{Layout, render};
+use crate::config::{LOG, Layout, render};
 #[cfg(feature = "containers")]
 use crate::container::Container;
 use crate::port::Port;
-use crate::process::{Process, Started};
+use crate::process::{Process, Program, Started};
 use crate::{AdminError, StartError, find, resp};
 
+/// What a server writes to its log once it listens and its data is loaded.
+const READY: &str = "Ready to accept connections";
 /// How often a start is tried with another port when the first was lost to another program.
 const PORT_TRIES: usize = 20;
 /// How long a restart waits for its port, should another program have taken it meanwhile.
@@ -128,7 +130,14 @@ impl Valkey {
             .map_err(StartError::io("create a temporary directory"))?;
         let path = dir.path().to_path_buf();
         let unix_socket = builder.unix_socket.then(|| path.join("valkey.sock"));
-        let mut process = Process::new(dir, server)?;
+        let config = path.join("valkey.conf");
+        let program = Program {
+            command: vec![server.into(), config.clone().into()],
+            log: LOG,
+            farewell: "KILL",
+            user: None,
+        };
+        let mut process = Process::new(dir, &program)?;
         for _ in 0..PORT_TRIES {
             let port = match (builder.tcp, builder.port) {
                 (Tcp::Off, _) => None,
@@ -142,13 +151,14 @@ impl Valkey {
                 unix_socket: unix_socket.as_deref(),
                 dir: Some(&path),
             };
-            process.configure(&render(&builder.settings, &layout))?;
+            fs::write(&config, render(&builder.settings, &layout))
+                .map_err(StartError::io("write the server's configuration"))?;
             let place = match &unix_socket {
                 Some(path) if number == 0 => Place::Unix(path.clone()),
                 _ => Place::Tcp { host: layout.bind.to_owned(), port: number },
             };
             let address = Address::new(place, builder.settings.requirepass.clone());
-            if matches!(process.start(&address)?, Started::Ready) {
+            if matches!(process.start(ready(&address))?, Started::Ready) {
                 tally("own");
                 let ground = Mutex::new(Ground::Process(Box::new(process)));
                 return Ok(Self { ground, address, unix_socket, _port: port });
@@ -284,7 +294,7 @@ impl Valkey {
         };
         let deadline = Instant::now() + PORT_BACK_WITHIN;
         loop {
-            match process.start(&self.address)? {
+            match process.start(ready(&self.address))? {
                 Started::Ready => return Ok(()),
                 Started::PortLost if Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(100));
@@ -356,8 +366,14 @@ impl Valkey {
     }
 }
 
+/// Ready means: our own server said so in its log, and answers. The log is asked first because on a
+/// port that was lost to another server, that one would answer.
+fn ready(address: &Address) -> impl Fn(u32, &str) -> bool {
+    move |_, log| log.contains(READY) && resp::answers(address)
+}
+
 /// Notes where a server came from, for the line that `cargo xtask test` prints at its end.
-fn tally(kind: &str) {
+pub(crate) fn tally(kind: &str) {
     if let Some(file) = env::var_os("EMQ_TESTKIT_TALLY") {
         // One short append is whole even among many processes; a lost note costs a count, no test.
         let file = OpenOptions::new().append(true).open(file);
