@@ -80,6 +80,11 @@ impl Bundle {
         Ok(Self { wire: manifest.wire, scripts })
     }
 
+    /// Each script's name and digest, in the manifest's order.
+    pub fn digests(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.scripts.iter().map(|script| (script.name.as_str(), script.sha1.as_str()))
+    }
+
     /// The script of this name.
     pub(crate) fn script(&self, name: &str) -> Result<&Script, String> {
         let script = self.scripts.iter().find(|script| script.name == name);

@@ -167,10 +167,10 @@ impl<'a> Drive<'a> {
             self.link.call(&[b"SCRIPT", &b"LOAD"[..], &script.source])?;
             reply = self.link.call(&words)?;
         }
-        if name == "claim" || name == "lane_claim" {
-            if let Some(token) = reply.as_array().and_then(|job| job.get(2)?.as_int()) {
-                self.last_token = token.to_string().into_bytes();
-            }
+        let claims = name == "claim" || name == "lane_claim";
+        let token = reply.as_array().and_then(|job| job.get(2)?.as_int());
+        if let Some(token) = token.filter(|_| claims) {
+            self.last_token = token.to_string().into_bytes();
         }
         Ok(Ok(reply))
     }

@@ -116,7 +116,7 @@ impl Expect {
     }
 
     fn accepts(&self, reply: &Reply, names: &Names) -> Result<bool, String> {
-        let bytes = || reply.as_bytes().map(|bytes| bytes.as_ref());
+        let bytes = || reply.as_bytes().map(AsRef::as_ref);
         Ok(match self {
             Self::Any => true,
             Self::Nil => reply.is_nil(),

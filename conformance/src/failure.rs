@@ -28,6 +28,9 @@ pub enum Failure {
         /// What is wrong with it.
         why: String,
     },
+    /// A driver in another language can't be started.
+    #[error("DRIVER {0}")]
+    Port(String),
     /// The address can't be read.
     #[error("USAGE no address of a server: {0}")]
     Url(String),
@@ -51,7 +54,7 @@ impl Failure {
             Self::Url(_) | Self::Contract { .. } => 2,
             Self::FenceVersion { .. } | Self::FenceEngine(_) => 3,
             Self::Bundle(_) => 4,
-            Self::Io(_) | Self::Shape(_) => 5,
+            Self::Io(_) | Self::Shape(_) | Self::Port(_) => 5,
         }
     }
 }

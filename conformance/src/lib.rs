@@ -26,14 +26,18 @@ mod failure;
 mod fence;
 mod link;
 mod names;
+mod ports;
 mod report;
 mod sabotage;
+mod session;
 mod show;
 mod suite;
 
 pub use bundle::Bundle;
 pub use contract::Contract;
 pub use failure::Failure;
+pub use ports::Port;
 pub use report::{Line, Report, Verdict};
 pub use sabotage::Sabotage;
+pub use session::Session;
 pub use suite::{Set, Suite, home, run};

@@ -37,3 +37,38 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     }
     text
 }
+
+/// The bytes that [`escape`] wrote so.
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let unescaped = match byte {
+            b'\\' => match rest.next()? {
+                b'r' => b'\r',
+                b'n' => b'\n',
+                b'\\' => b'\\',
+                b'x' => {
+                    let digits = [rest.next()?, rest.next()?];
+                    u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+                }
+                _ => return None,
+            },
+            plain => plain,
+        };
+        bytes.push(unescaped);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_comes_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(unescape(&escape(&all)).unwrap(), all);
+        assert!(["\\", "\\q", "\\x1"].into_iter().all(|text| unescape(text).is_none()));
+    }
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
 
-use crate::{Cli, Failure, container, fuzz, layers, sh, test, tools, with_causes};
+use crate::{Cli, Failure, conformance, container, fuzz, layers, sh, test, tools, with_causes};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,6 +36,7 @@ const JOBS: &[Job] = &[
     ("test", || passed(test::run(&test::Args::default()))),
     ("second-engine", second_engine),
     ("rungs", || task("rung", &["rung", "all"])),
+    ("conformance", conformance::job),
     ("demo", || task("demo", &["demo"])),
     ("package", package),
     ("fuzz", fuzz_smoke),

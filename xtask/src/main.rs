@@ -1,6 +1,7 @@
 //! The project's own automation: `cargo xtask <task>`. This file only dispatches; a task is a module.
 
 mod ci;
+mod conformance;
 mod container;
 mod demo;
 mod fuzz;
@@ -14,6 +15,7 @@ mod test;
 mod tidy;
 mod tools;
 mod valkey;
+mod vectors;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -53,6 +55,10 @@ enum Task {
     Demo(demo::Args),
     /// Run a chapter's gates against a live Valkey
     Rung(rung::Args),
+    /// Drive the contracts of the wire, in Rust, Python and Node
+    Conformance(conformance::Args),
+    /// Write the golden vectors, or check them
+    Vectors(vectors::Args),
     /// Check headers, digests and expansions of the Lua bundle, and the budgets of files and lines
     Tidy(tidy::Args),
     /// Fuzz the RESP decoder
@@ -69,6 +75,8 @@ fn main() -> ExitCode {
         Task::Layers => layers::run(),
         Task::Demo(args) => demo::run(&args),
         Task::Rung(args) => rung::run(&args),
+        Task::Conformance(args) => conformance::run(&args),
+        Task::Vectors(args) => vectors::run(&args),
         Task::Tidy(args) => tidy::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     };
