@@ -4,12 +4,24 @@
 //! second time, in the same transaction as the effect: at-least-once delivery becomes exactly-once
 //! effect, per row.
 //!
-//! * [`Store`] is what a handler uses, over serde rows; [`PropertyStore`] is what a backend does:
+//! * [`with_stores`] makes a handler of a function of a [`Cx`], which absorbs under the job's name.
+//! * [`Store`] holds the rows of one kind, as serde values; [`PropertyStore`] is what a backend does:
 //!   [`memory`], `sqlite` and `postgres` (features).
 //! * `outbox` (feature): a job that exists if and only if the business row does.
 //! * [`supervisor`]: workers, stores and relays as owners that are restarted alone.
 //!
+//! # What is promised
+//! Per row, and per name: an effect happens exactly once, together with its name, whatever crashes,
+//! repeats or comes at once. Across rows and stores nothing is promised but that each of them is
+//! exact by itself: a handler that failed between two of them is run again, is declined by the first
+//! and goes on with the second. The README has the whole table, and how to choose the horizon of a
+//! compaction.
+//!
 //! It knows nothing of keys of the server, scripts or frames.
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod compaction;
 mod effect;

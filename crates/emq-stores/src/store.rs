@@ -192,8 +192,16 @@ impl<R: Serialize + DeserializeOwned + Send + 'static> Store<R> {
         self.backend.folded(id).await
     }
 
-    /// Forgets the names of jobs that are older than the horizon, an id of kind `JOB`. From then on
-    /// a job that is older and not remembered is refused.
+    /// Forgets the names of jobs that are older than the horizon, an id of kind `JOB`, and counts
+    /// them into their rows' baselines. From then on a job that is older and not remembered is
+    /// refused, by every row of the kind, also by one that isn't there yet.
+    ///
+    /// The horizon must be older than any job that can still arrive: the longest delay, backlog,
+    /// retries, time in the morgue and lag of a producer's clock, added up. A job whose id was
+    /// [derived](BrandedId::derive_at) from an event is as old as the event. See the README.
+    ///
+    /// The horizon is moved first; the names go in bounded steps, and other calls get in between. A
+    /// compaction that is broken off is taken up by the next one.
     ///
     /// # Errors
     /// See [`StoreError`].

@@ -299,26 +299,26 @@ async fn tables_of_a_newer_version_are_refused() {
 #[tokio::test]
 async fn what_is_no_database_of_ours_is_refused() {
     #[track_caller]
-    fn is_refused(opened: Result<Sqlite, StoreError>) {
+    fn is_refused(opened: &Result<Sqlite, StoreError>) {
         assert!(matches!(opened, Err(StoreError::Database(_))), "{opened:?}");
     }
     // No database at all.
     let file = File::new();
     std::fs::write(file.path(), "what somebody wrote down ".repeat(400)).unwrap();
-    is_refused(Sqlite::open(file.path()).await);
-    is_refused(Sqlite::open(file.directory.path()).await);
-    is_refused(Sqlite::open(file.directory.path().join("no/such/directory.db")).await);
-    is_refused(Sqlite::open(":memory:").await);
+    is_refused(&Sqlite::open(file.path()).await);
+    is_refused(&Sqlite::open(file.directory.path()).await);
+    is_refused(&Sqlite::open(file.directory.path().join("no/such/directory.db")).await);
+    is_refused(&Sqlite::open(":memory:").await);
     // A table of ours that isn't ours.
     let file = File::new();
     file.foreign().execute_batch("CREATE TABLE emq_rows (a)").unwrap();
-    is_refused(Sqlite::open(file.path()).await);
+    is_refused(&Sqlite::open(file.path()).await);
     let left = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'emq_%'";
     let left = file.foreign().query_row(left, (), |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(left, 1, "it made tables beside it");
     let file = File::new();
     file.foreign().execute_batch("CREATE TABLE emq_schema (a)").unwrap();
-    is_refused(Sqlite::open(file.path()).await);
+    is_refused(&Sqlite::open(file.path()).await);
 }
 
 #[tokio::test]
