@@ -114,27 +114,45 @@ extends_at = extends_at or at
 local now
 local time = call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
-local facts = call('HMGET', meta, 'paused', 'spent', 'left')
-local turning, tokens, flat = call('LLEN', ring), call('LLEN', wake), call('ZCARD', pending)
-local first_due = tonumber(call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2])
-local first_end
-if reap > 0 or settled + extended == 0 then
+local there = call('EXISTS', unpack(KEYS))
+local flat, turning, tokens, limits, weights = 0, 0, 0, 0, 0
+local first_end, first_due, facts = nil, nil, {}
+if there > 0 then
+  flat = call('ZCARD', pending)
+  there = flat > 0 and there - 1 or there
+end
+if there > 0 and (reap > 0 or settled + extended == 0) then
   first_end = tonumber(call('ZRANGE', active, '0', '0', 'WITHSCORES')[2])
-else
-  call('ZCARD', active)
+  there = first_end and there - 1 or there
+elseif there > 0 and call('ZCARD', active) > 0 then
+  there = there - 1
 end
-local limits, weights = 0, 0
-local others = call('EXISTS', gactive, dead, unique, glimit, gweight, paused)
-if others > 0 and call('HLEN', gactive) > 0 then
-  others = others - 1
+if there > 0 then
+  turning = call('LLEN', ring)
+  there = turning > 0 and there - 1 or there
 end
-if others > 0 and call('ZCARD', dead) > 0 then
-  others = others - 1
+if there > 0 and call('HLEN', gactive) > 0 then
+  there = there - 1
 end
-if others > 0 and call('HLEN', unique) > 0 then
-  others = others - 1
+if there > 0 then
+  tokens = call('LLEN', wake)
+  there = tokens > 0 and there - 1 or there
 end
-if others > 0 then
+if there > 0 and call('ZCARD', dead) > 0 then
+  there = there - 1
+end
+if there > 0 then
+  first_due = tonumber(call('ZRANGE', schedule, '0', '0', 'WITHSCORES')[2])
+  there = first_due and there - 1 or there
+end
+if there > 0 then
+  facts = call('HMGET', meta, 'paused', 'spent', 'left')
+  there = (facts[1] or facts[2] or facts[3]) and there - 1 or there
+end
+if there > 0 and call('HLEN', unique) > 0 then
+  there = there - 1
+end
+if there > 0 then
   limits, weights = call('HLEN', glimit), call('HLEN', gweight)
   call('SCARD', paused)
 end
@@ -928,8 +946,8 @@ if claim > 0 and not facts[1] and (turning > 0 or flat > 0) then
     end
   else
     local claimed, looks, n_jobs, leased, group = 0, claim + 100, 0, {}, nil
-    while claimed < claim and looks > 0 do
-      local want, ids, met = math.min(claim - claimed, looks), nil, nil
+    while claimed < claim and looks > 0 and flat > 0 do
+      local want, ids, met = math.min(claim - claimed, looks, flat), nil, nil
       if want == 1 then
         ids = call('ZPOPMIN', pending)
         met = #ids / 2

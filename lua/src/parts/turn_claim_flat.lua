@@ -1,8 +1,8 @@
 --! Claims while the ring is empty: the oldest of the flat set, exactly as claim would. An id that is
 --! alone is popped: one call fewer, of which a claim of one job has few.
 local claimed, looks, n_jobs, leased, group = 0, claim + 100, 0, {}, nil
-while claimed < claim and looks > 0 do
-  local want, ids, met = math.min(claim - claimed, looks), nil, nil
+while claimed < claim and looks > 0 and flat > 0 do
+  local want, ids, met = math.min(claim - claimed, looks, flat), nil, nil
   if want == 1 then
     ids = call('ZPOPMIN', pending)
     met = #ids / 2
