@@ -149,8 +149,8 @@ impl Real {
             done: Default::default(),
             orphans: Vec::new(),
         };
-        for lane in 1..SOURCES {
-            let limit = CEILINGS[lane].into();
+        for (lane, ceiling) in CEILINGS.iter().enumerate().skip(1) {
+            let limit = (*ceiling).into();
             real.call(&LaneLimit { group: group(lane), limit }).await;
         }
         real
@@ -317,11 +317,11 @@ impl Real {
         let replies = self.fenced.connection().pipeline(pipeline).await.expect("it is answered");
         let int = |n: usize| replies[n].as_int().expect("a count");
         let mut leases = [0; SOURCES];
-        for lane in 1..SOURCES {
+        for (lane, leases) in leases.iter_mut().enumerate().skip(1) {
             let count = Cmd::new("HGET").arg(keys.gactive()).arg(group(lane).as_bytes());
             let count = self.send(count).await;
             let text = count.as_bytes().map(|bytes| std::str::from_utf8(bytes).expect("digits"));
-            leases[lane] = text.map_or(0, |text| text.parse().expect("a count"));
+            *leases = text.map_or(0, |text| text.parse().expect("a count"));
         }
         let ring = self.send(Cmd::new("LRANGE").arg(keys.ring()).int(0).int(-1)).await;
         let in_ring = |lane: &Reply| {
