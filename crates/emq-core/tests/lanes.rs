@@ -355,3 +355,68 @@ async fn a_durable_job_of_a_lane_is_confirmed_like_any_other() {
     assert_eq!(acme.depth().await.unwrap(), 1);
     healthy(acme.queue()).await;
 }
+
+#[tokio::test]
+async fn a_lane_is_drained_of_what_waits_and_of_nothing_else() {
+    let (bus, queue) = shared().await;
+    let (acme, zeta) = (queue.lane(tenant("acme")), queue.lane(tenant("zeta")));
+    let held = admit(&acme, "held").await;
+    let lease = queue.claim_lane(LONG).await.unwrap().unwrap();
+    let later = acme.enqueue_in("later", LONG).await.unwrap().id();
+    let mut list = Vec::new();
+    for n in 0..1_003 {
+        list.push(NewJob::new(bus.mint_job().await.unwrap(), n.to_string()).lane(acme.id()));
+    }
+    queue.enqueue_many(&list).await.unwrap();
+    let other = admit(&zeta, "other").await;
+    let flat = queue.enqueue("flat").await.unwrap().id();
+    assert_eq!(raw::ring(&queue).await, [acme.id(), zeta.id()]);
+    healthy(&queue).await;
+
+    assert_eq!(acme.drain().await.unwrap(), 1_003);
+    assert_eq!(acme.depth().await.unwrap(), 0);
+    assert_eq!(raw::ring(&queue).await, [zeta.id()]);
+    for id in [held, later, other, flat] {
+        assert!(queue.get(id).await.unwrap().is_some(), "{id}");
+    }
+    assert_eq!(queue.get(list[7].id()).await.unwrap(), None);
+    assert_eq!(acme.status().await.unwrap().leases, 1);
+    assert_eq!(acme.drain().await.unwrap(), 0);
+    healthy(&queue).await;
+    lease.complete().await.unwrap();
+    healthy(&queue).await;
+}
+
+#[tokio::test]
+async fn a_drain_passes_over_what_it_cannot_remove() {
+    let (_bus, queue) = shared().await;
+    let acme = queue.lane(tenant("acme"));
+    let mut torn = Vec::new();
+    for n in 0..400 {
+        torn.push(admit(&acme, &n.to_string()).await);
+    }
+    let last = admit(&acme, "whole").await;
+    // Two steps of nothing but ids whose rows are lost.
+    for id in &torn {
+        raw::run(&queue, &["DEL", &queue.keys().job(id)]).await;
+    }
+    assert_eq!(acme.drain().await.unwrap(), 1);
+    assert_eq!(queue.get(last).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_parked_lane_at_its_ceiling_is_drained_too() {
+    let (_bus, queue) = shared().await;
+    let acme = queue.lane(tenant("acme"));
+    acme.limit(1).await.unwrap();
+    admit(&acme, "held").await;
+    let lease = queue.claim_lane(LONG).await.unwrap().unwrap();
+    admit(&acme, "waits").await;
+    acme.pause().await.unwrap();
+    assert_eq!(acme.drain().await.unwrap(), 1);
+    lease.release().await.unwrap();
+    assert_eq!(acme.drain().await.unwrap(), 1);
+    acme.resume().await.unwrap();
+    assert_eq!((raw::ring(&queue).await, acme.depth().await.unwrap()), (vec![], 0));
+    healthy(&queue).await;
+}

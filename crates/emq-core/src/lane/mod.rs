@@ -7,18 +7,20 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use emq_keys::BrandedId;
-use emq_scripts::{LaneLimit, LanePause, LaneResume, LaneWeight, Switched};
-use emq_wire::Cmd;
+use emq_scripts::{LaneLimit, LanePause, LaneResume, LaneWeight, Remove, Removed, Switched};
+use emq_wire::{Cmd, Reply};
 
 pub(crate) use self::listing::backlog;
 pub use self::listing::{LaneStatus, Lanes};
 pub use self::typed::TypedLane;
 use crate::error::Error;
 use crate::outcome::Enqueued;
-use crate::queue::{EnqueueOptions, Queue};
+use crate::queue::{EnqueueOptions, Queue, ids, misread};
 
 /// The largest ceiling or weight that the scripts take.
 const SETTING_MAX: u32 = 1 << 31;
+/// How many jobs one step of a drain looks at.
+const DRAIN_STEP: i64 = 200;
 
 /// A lane of a [`Queue`], named by the identity whose fairness is owed: a tenant, a portfolio, or
 /// a job whose children share it. Any branded id names a lane; [`BrandedId::derive`] makes one of
@@ -200,6 +202,53 @@ impl Lane {
         let mut statuses = listing::statuses(&self.queue, &[self.id]).await?;
         // One status a lane, in order.
         Ok(statuses.swap_remove(0))
+    }
+
+    /// Deletes what waits in it, two hundred jobs at a time and the oldest first, until a step finds
+    /// fewer. What is in flight, scheduled or dead stays. Answers how many went.
+    ///
+    /// Each job goes as by [`Queue::remove`], so the lane leaves the ring with its last one. A job
+    /// that starts between the step's look and its end stays; one that within that moment started
+    /// and failed, or was moved to another lane, goes all the same.
+    ///
+    /// ```
+    /// # use emq_core::Bus;
+    /// # use emq_keys::{BrandedId, namespace};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let valkey = emq_testkit::Valkey::start()?;
+    /// # let queue = Bus::connect(&valkey.url()).await?.queue("renders")?;
+    /// let acme = queue.lane(BrandedId::derive(namespace!("TEN"), b"acme-corp")?);
+    /// acme.enqueue("1").await?;
+    /// queue.enqueue("of nobody").await?;
+    /// assert_eq!(acme.drain().await?, 1);
+    /// assert_eq!(queue.depth().await?, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Error`]; what was deleted until then stays deleted.
+    pub async fn drain(&self) -> Result<u64, Error> {
+        let (mut removed, mut after) = (0, "-".to_owned());
+        loop {
+            let oldest = Cmd::new("ZRANGE").arg(self.key()).arg(&after).arg("+").arg("BYLEX");
+            let oldest = self.queue.read(oldest.arg("LIMIT").int(0).int(DRAIN_STEP)).await?;
+            let Reply::Array(members) = &oldest else { return Err(misread("ZRANGE", &oldest)) };
+            let calls: Vec<Remove> = ids(&oldest).map(|id| Remove { id }).collect();
+            for outcome in self.queue.call_all(&calls).await.map_err(Error::of_queue)? {
+                match outcome.map_err(Error::of_queue) {
+                    Ok(outcome) => removed += u64::from(outcome == Removed::Done),
+                    // It was claimed meanwhile.
+                    Err(Error::State { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            // What couldn't be removed isn't met again.
+            match calls.last() {
+                Some(last) if members.len() as i64 == DRAIN_STEP => after = format!("({}", last.id),
+                _ => return Ok(removed),
+            }
+        }
     }
 
     fn key(&self) -> String {
