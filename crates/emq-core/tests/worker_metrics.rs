@@ -1,4 +1,4 @@
-//! What a worker tells the `metrics` facade.
+//! What workers and producers tell the `metrics` facade.
 
 mod ground;
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use emq_core::{Backoff, EnqueueOptions, Job, JobError, Worker};
+use emq_core::{Backoff, Durability, EnqueueOptions, Job, JobError, NewJob, Worker};
 use ground::{PATIENCE, admit, shared, until};
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
@@ -138,4 +138,41 @@ async fn a_worker_tells_what_its_turns_moved() {
     ] {
         assert_eq!(kept.counted(name), wanted, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_producer_tells_what_it_admits() {
+    let (bus, queue) = shared().await;
+    let kept = Kept::default();
+    // The runtime has one thread: all that is awaited here tells this recorder.
+    let _told = metrics::set_default_local_recorder(&kept);
+    let lane = queue.lane(ground::raw::tenant("acme"));
+    let first = admit(&queue, "flat").await;
+    let again = EnqueueOptions::new().id(first);
+    let _ = queue.enqueue_with("flat", &again).await.unwrap();
+    let _ = lane.enqueue("laned").await.unwrap();
+    let _ = lane.enqueue_in("later", PATIENCE).await.unwrap();
+    let unique = EnqueueOptions::new().unique("key");
+    let _ = queue.enqueue_with("holds", &unique).await.unwrap();
+    let _ = queue.enqueue_with("is held off", &unique).await.unwrap();
+    assert_eq!(kept.counted("emq_jobs_admitted_total"), 4);
+    assert_eq!(kept.counted("emq_jobs_duplicate_total"), 2);
+
+    let mut list = vec![NewJob::new(first, "flat")];
+    for _ in 0..500 {
+        list.push(NewJob::new(bus.mint_job().await.unwrap(), "x"));
+    }
+    list.push(NewJob::new(lane.id(), "no job's id"));
+    let _ = queue.enqueue_many(&list).await.unwrap();
+    assert_eq!(kept.counted("emq_jobs_admitted_total"), 504);
+    assert_eq!(kept.counted("emq_jobs_duplicate_total"), 3);
+
+    // No replica confirms it: it was admitted all the same.
+    let within = Duration::from_millis(20);
+    let builder = ground::builder_on(emq_testkit::Valkey::of_this_process());
+    let bus = builder.durable_within(within).connect().await.unwrap();
+    let queue = bus.queue(queue.name().to_string()).unwrap();
+    let replicated = EnqueueOptions::new().durability(Durability::Replicated(1));
+    let _ = queue.enqueue_with("durable", &replicated).await.unwrap();
+    assert_eq!(kept.counted("emq_jobs_admitted_total"), 505);
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use emq_keys::BrandedId;
 use emq_scripts::{Admitted, Enqueue, LaneEnqueue, Schedule, ScriptCall};
 
+use super::meters::Admissions;
 use super::{EnqueueOptions, Queue};
 use crate::durability::Durability;
 use crate::error::{Error, NotDurable};
@@ -99,9 +100,11 @@ impl Queue {
     {
         if !durability.waits() {
             let admitted = self.call(call).await.map_err(|error| Error::of_job(id, error))?;
+            Admissions::of(&admitted).tell(self.name());
             return Ok(Enqueued::of(id, admitted, true));
         }
         let (admitted, confirmed) = self.call_durably(Some(id), call, durability).await?;
+        Admissions::of(&admitted).tell(self.name());
         match (admitted, confirmed) {
             // Nothing was written, so there was nothing to wait for.
             (Admitted::Held(by), _) => Ok(Enqueued::Held { by }),

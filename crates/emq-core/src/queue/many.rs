@@ -9,6 +9,7 @@ use emq_keys::BrandedId;
 use emq_scripts::{EnqueueMany, ManyItem, Verdict as ItemVerdict, When};
 use emq_wire::Cmd;
 
+use super::meters::Admissions;
 use super::{EnqueueOptions, Queue};
 use crate::durability::Durability;
 use crate::error::Error;
@@ -254,12 +255,13 @@ impl Queue {
         let items: Vec<ManyItem<'_>> = jobs.iter().map(|job| item(job, now_ms)).collect();
         let call = EnqueueMany { items: &items, durable: durability.waits() };
         let (verdicts, confirmed) = if durability.waits() {
-            let (verdicts, confirmed) = self.call_durably(None, &call, durability).await?;
-            let refused = |reason| Error::NotDurable { id: None, reason, written: true };
-            (verdicts, confirmed.map_err(refused)?)
+            self.call_durably(None, &call, durability).await?
         } else {
-            (self.call(&call).await.map_err(Error::of_queue)?, true)
+            (self.call(&call).await.map_err(Error::of_queue)?, Ok(true))
         };
+        Admissions::of_list(&verdicts).tell(self.name());
+        let refused = |reason| Error::NotDurable { id: None, reason, written: true };
+        let confirmed = confirmed.map_err(refused)?;
         let of = |(job, verdict): (&NewJob, ItemVerdict)| Verdict::of(job.id, verdict, confirmed);
         Ok(jobs.iter().zip(verdicts).map(of).collect())
     }

@@ -4,6 +4,7 @@ mod admit;
 mod browse;
 mod claim;
 mod many;
+mod meters;
 mod operate;
 mod options;
 mod record;
@@ -33,6 +34,10 @@ use crate::morgue::Morgue;
 /// [`Queue::lane`] names a part of it. Cheap to clone.
 ///
 /// Each verb that moves a job is one script run by the server, and its outcome is an enum.
+///
+/// With the feature `metrics`, enqueues of all kinds count in `emq_jobs_admitted_total` the new
+/// jobs, and in `emq_jobs_duplicate_total` those that were there already or whose unique key another
+/// job holds; both carry the label `queue`.
 #[derive(Clone)]
 pub struct Queue {
     bus: Bus,
