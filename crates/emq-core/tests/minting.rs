@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use emq_core::{Bus, BusEvent, Error, MintingError};
 use emq_keys::{NodeId, RESERVE_NODES};
+use emq_scripts::NodeLease;
 use emq_testkit::Valkey;
+use ground::proxy::Proxy;
 use ground::{builder_on, bus_on, soon, until};
 
 const OWNERS: &str = "{emq}:nodes:owners";
@@ -190,4 +192,117 @@ async fn a_wiped_keyspace_is_told_and_the_node_taken_again() {
     assert!(bus.mint_job().await.unwrap() > first);
     let node = bus.node().unwrap().number().to_string();
     assert_ne!(valkey.cli(&["ZSCORE", RESERVE_NODES, &node]).unwrap(), "(nil)");
+}
+
+#[tokio::test]
+async fn a_clock_far_from_the_servers_takes_no_node_and_a_fixed_one_is_the_callers_word() {
+    let valkey = Valkey::start().unwrap();
+    let proxy = Proxy::before(&valkey).await;
+    for ahead in [-3_600, 90] {
+        proxy.clock_ahead(ahead);
+        let bus = Bus::connect(&proxy.url()).await.unwrap();
+        let refused = bus.mint_job().await;
+        let Err(Error::Minting(error @ MintingError::Skew { skew_ms })) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!((skew_ms - 1_000 * ahead).abs() < 20_000, "{skew_ms}");
+        assert!(!error.is_retryable());
+        assert!(matches!(
+            bus.queue("work").unwrap().enqueue("x").await,
+            Err(Error::Minting(MintingError::Skew { .. }))
+        ));
+        assert_eq!(bus.node(), None);
+        assert_eq!(valkey.cli(&["EXISTS", RESERVE_NODES]).unwrap(), "0");
+        let fixed = Bus::builder(&proxy.url()).unwrap().node(NodeId::new(7).unwrap());
+        assert_eq!(fixed.connect().await.unwrap().mint_job().await.unwrap().node(), 7);
+    }
+    // A clock that is off by less can't repeat what was minted before a node's grace.
+    proxy.clock_ahead(-5);
+    let bus = Bus::connect(&proxy.url()).await.unwrap();
+    assert!(bus.mint_job().await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lapsed_node_that_another_took_meanwhile_is_not_minted_on_again() {
+    let valkey = Valkey::builder().append_only(emq_testkit::Fsync::Always).start().unwrap();
+    let lease = Duration::from_millis(400);
+    let bus = builder_on(&valkey).node_lease(lease).connect().await.unwrap();
+    let first = bus.mint_job().await.unwrap().node();
+    valkey.kill9().unwrap();
+    until("the end of the lease", async || bus.node().is_none()).await;
+    for _ in 0..3 {
+        let refused = bus.mint_job().await;
+        let Err(Error::Minting(MintingError::Lapsed { node, .. })) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(node.number(), first);
+        let cause = std::error::Error::source(refused.as_ref().unwrap_err()).unwrap();
+        assert!(cause.source().is_some(), "it says why the lease wasn't renewed");
+    }
+    // What another process did while this one didn't get there.
+    let node = first.to_string();
+    valkey.start_again().unwrap();
+    let mut events = bus.events();
+    valkey.cli(&["HSET", OWNERS, &node, "somebody else"]).unwrap();
+    valkey.cli(&["ZADD", RESERVE_NODES, "9999999999999", &node]).unwrap();
+    until("another node", async || bus.mint_job().await.is_ok_and(|id| id.node() != first)).await;
+    for _ in 0..100 {
+        assert_ne!(bus.mint_job().await.unwrap().node(), first);
+    }
+    next_event(&mut events, |event| matches!(event, BusEvent::NodeLost { .. })).await;
+}
+
+/// All nodes as leased for long, but for these, which ended so many milliseconds ago.
+fn plant_nodes(valkey: &Valkey, ended: &[(u16, u64)]) {
+    let time = valkey.cli(&["TIME"]).unwrap();
+    let now_ms = time.lines().next().unwrap().parse::<u64>().unwrap() * 1_000;
+    let mut expiries = vec!["ZADD".to_owned(), RESERVE_NODES.to_owned()];
+    let mut owners = vec!["HSET".to_owned(), OWNERS.to_owned()];
+    for node in 0..1024 {
+        let ago = ended.iter().find(|(ended, _)| *ended == node).map(|(_, ago_ms)| *ago_ms);
+        let expiry_ms = ago.map_or(9_999_999_999_999, |ago_ms| now_ms - ago_ms);
+        expiries.extend([expiry_ms.to_string(), node.to_string()]);
+        owners.extend([node.to_string(), "other".to_owned()]);
+    }
+    valkey.cli(&expiries).unwrap();
+    valkey.cli(&owners).unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_was_given_back_is_taken_last() {
+    let valkey = Valkey::start().unwrap();
+    let (first, _) = bus_on(&valkey).await;
+    let given_back = first.mint_job().await.unwrap().node();
+    first.close().await;
+    // Others take what was never used.
+    for _ in 0..3 {
+        let (bus, _) = bus_on(&valkey).await;
+        assert_ne!(bus.mint_job().await.unwrap().node(), given_back);
+    }
+}
+
+#[tokio::test]
+async fn when_all_were_used_the_one_that_ended_first_is_taken_once_its_grace_is_over() {
+    let valkey = Valkey::start().unwrap();
+    let (bus, _) = bus_on(&valkey).await;
+    // A bus grants a minute: two ended before that, one did not.
+    plant_nodes(&valkey, &[(7, 100_000), (9, 200_000), (500, 30_000)]);
+    for wanted in [9, 7] {
+        let (next, _) = bus_on(&valkey).await;
+        assert_eq!(next.mint_job().await.unwrap().node(), wanted);
+    }
+    let refused = bus.mint_job().await;
+    assert!(matches!(refused, Err(Error::Minting(MintingError::NoNode))), "{refused:?}");
+    // Nor by its name, but for its owner.
+    let call = |owner: &'static str| {
+        let (lease, grace) = (Duration::from_secs(60), Duration::from_secs(60));
+        let call = NodeLease { owner, lease, grace, node: Some(NodeId::new(500).unwrap()) };
+        let fenced = bus.fenced().clone();
+        async move { fenced.node_lease(&call).await }
+    };
+    assert!(call("a third").await.is_err());
+    assert_eq!(call("other").await.unwrap().node.number(), 500);
+
+    plant_nodes(&valkey, &[(500, 61_000)]);
+    assert_eq!(bus.mint_job().await.unwrap().node(), 500);
 }

@@ -14,6 +14,8 @@ enum Replies {
     Pass,
     /// Read from the server and thrown away.
     Swallow,
+    /// What the server says to TIME is so many seconds later.
+    Ahead(i64),
 }
 
 /// Forwards connections to a server.
@@ -64,6 +66,11 @@ impl Proxy {
         self.replies.send_replace(Replies::Swallow);
     }
 
+    /// From now on the server's clock is ahead by so many seconds, as far as can be seen from here.
+    pub(crate) fn clock_ahead(&self, seconds: i64) {
+        self.replies.send_replace(Replies::Ahead(seconds));
+    }
+
     /// Waits until a reply was thrown away.
     pub(crate) async fn swallowed(&self) {
         let mut swallowed = self.swallowed.subscribe();
@@ -93,7 +100,11 @@ async fn forward(
             if n == 0 {
                 return;
             }
-            if *replies.borrow() == Replies::Swallow {
+            let replies = *replies.borrow();
+            if let Replies::Ahead(seconds) = replies {
+                put_ahead(&mut buffer[..n], seconds);
+            }
+            if replies == Replies::Swallow {
                 swallowed.send_modify(|bytes| *bytes += n);
             } else if to_client.write_all(&buffer[..n]).await.is_err() {
                 return;
@@ -104,4 +115,18 @@ async fn forward(
         _ = there => {}
         () = back => {}
     }
+}
+
+/// Rewrites the reply to a TIME: the seconds since 1970 and the microseconds of the second.
+fn put_ahead(bytes: &mut [u8], seconds: i64) {
+    const HEAD: &[u8] = b"*2\r\n$10\r\n";
+    const DIGITS: usize = 10;
+    let heads = bytes.windows(HEAD.len()).position(|window| window == HEAD);
+    let Some(at) = heads.map(|at| at + HEAD.len()) else { return };
+    let Some(digits) = bytes.get_mut(at..at + DIGITS) else { return };
+    let Some(now) = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<i64>().ok())
+    else {
+        return;
+    };
+    digits.copy_from_slice((now + seconds).to_string().as_bytes());
 }
