@@ -171,7 +171,7 @@ async fn a_producer_tells_what_it_admits() {
     let within = Duration::from_millis(20);
     let builder = ground::builder_on(emq_testkit::Valkey::of_this_process());
     let bus = builder.durable_within(within).connect().await.unwrap();
-    let queue = bus.queue(queue.name().to_string()).unwrap();
+    let queue = bus.queue(queue.name()).unwrap();
     let replicated = EnqueueOptions::new().durability(Durability::Replicated(1));
     let _ = queue.enqueue_with("durable", &replicated).await.unwrap();
     assert_eq!(kept.counted("emq_jobs_admitted_total"), 505);
