@@ -1,5 +1,6 @@
 //! The project's own automation: `cargo xtask <task>`. This file only dispatches; a task is a module.
 
+mod books;
 mod ci;
 mod conformance;
 mod container;

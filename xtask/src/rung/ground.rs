@@ -7,16 +7,25 @@ use emq_scripts::{FenceOptions, Fenced};
 use emq_testkit::Valkey;
 use emq_wire::{Cmd, Config, Connection, Reply};
 
+use super::shelves::Shelves;
 use crate::Failure;
+use crate::books::Backing;
 
 /// The server of one rung. Gates that plant versions or stop a server start one of their own.
 pub(super) struct Ground {
     valkey: Valkey,
+    shelves: Shelves,
 }
 
 impl Ground {
-    pub(super) fn start() -> Result<Self, Failure> {
-        Ok(Self { valkey: Valkey::start()? })
+    /// `asked` is the one kind of store that gates with stores shall use.
+    pub(super) fn start(asked: Option<Backing>) -> Result<Self, Failure> {
+        Ok(Self { valkey: Valkey::start()?, shelves: Shelves::new(asked) })
+    }
+
+    /// The kinds of stores, and where they are opened.
+    pub(super) fn shelves(&self) -> &Shelves {
+        &self.shelves
     }
 
     pub(super) fn valkey(&self) -> &Valkey {

@@ -6,6 +6,8 @@ mod jobs;
 mod keyspace;
 mod lanes;
 mod machine;
+mod shelves;
+mod stores;
 mod surface;
 mod throughput;
 mod transcript;
@@ -15,6 +17,7 @@ use std::pin::Pin;
 
 use self::ground::Ground;
 use self::transcript::{Seen, Verdict};
+use crate::books::Backing;
 use crate::{Failure, Outcome, sh};
 
 #[derive(clap::Args)]
@@ -24,6 +27,9 @@ pub(crate) struct Args {
     /// Write the transcripts to docs/rungs instead of comparing with those there
     #[arg(long)]
     freeze: bool,
+    /// The only store of rung 3.5 [default: memory, sqlite, and postgres where one answers]
+    #[arg(long, value_enum)]
+    store: Option<Backing>,
 }
 
 /// What a gate saw, in words and numbers; a failure says what went wrong instead.
@@ -86,6 +92,12 @@ const RUNGS: &[Rung] = &[
         file: "bcs_rung_3_4_check.out",
         gates: lanes::GATES,
     },
+    Rung {
+        number: "3.5",
+        chapter: "the bus meets the stores",
+        file: "bcs_rung_3_5_check.out",
+        gates: stores::GATES,
+    },
 ];
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -99,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()?;
     let mut failed = Vec::new();
     for rung in chosen {
-        if let Err(failure) = runtime.block_on(climb(rung, args.freeze)) {
+        if let Err(failure) = runtime.block_on(climb(rung, args)) {
             eprintln!("rung {}: {}", rung.number, crate::with_causes(failure.as_ref()));
             failed.push(rung.number);
         }
@@ -108,8 +120,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 /// Runs a chapter's gates, prints them, and freezes or compares.
-async fn climb(rung: &Rung, freeze: bool) -> Outcome {
-    let ground = Ground::start()?;
+async fn climb(rung: &Rung, args: &Args) -> Outcome {
+    let ground = Ground::start(args.store)?;
     let mut seen = Seen::new(rung.number, rung.chapter, ground.valkey().version()?);
     for line in seen.header() {
         println!("{line}");
@@ -130,7 +142,7 @@ async fn climb(rung: &Rung, freeze: bool) -> Outcome {
     if !seen.all_ok() {
         return Err("a gate failed".into());
     }
-    if freeze {
+    if args.freeze {
         seen.write(&path)?;
         println!("frozen: docs/rungs/{}", rung.file);
         return Ok(());
