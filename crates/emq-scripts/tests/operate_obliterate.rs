@@ -13,7 +13,7 @@ use emq_scripts::{
     ScriptCall, When,
 };
 use emq_testkit::Valkey;
-use support::checkup::checkup;
+use support::checkup::{checkup, healthy};
 use support::keyspace::{Snapshot, snapshot};
 use support::{ask, fenced, job, lane, queue};
 
@@ -35,6 +35,10 @@ impl Ground {
 
     async fn call<C: ScriptCall>(&self, call: C) -> C::Reply {
         self.fenced.call(&self.keys, &call).await.unwrap()
+    }
+
+    async fn healthy(&self) {
+        healthy(&self.fenced, &self.keys).await;
     }
 
     async fn step(&self, force: bool, limit: u32) -> Obliterated {
@@ -129,6 +133,7 @@ async fn only_a_paused_queue_without_leases_goes() {
     let refused = ground.fenced.call(&ground.keys, &Obliterate { force: false, limit: 10 }).await;
     assert_eq!(refused.unwrap_err().refusal(), Some(&RefusalClass::State));
     assert_eq!(ground.left().await, before);
+    ground.healthy().await;
 }
 
 #[tokio::test]
@@ -143,6 +148,7 @@ async fn nothing_is_left_whatever_the_size_of_a_step() {
         assert_eq!(ground.left().await, Snapshot::new(), "{limit}");
         // A resend after a lost reply.
         assert_eq!(ground.step(true, limit).await, NONE_LEFT);
+        ground.healthy().await;
     }
 }
 
@@ -173,6 +179,7 @@ async fn a_queue_drained_of_its_leases_goes_without_force() {
     assert_eq!(ground.call(complete).await, Completed::Done);
     assert_eq!(ground.step(false, 10).await, NONE_LEFT);
     assert_eq!(ground.left().await, Snapshot::new());
+    ground.healthy().await;
 }
 
 #[tokio::test]
@@ -186,6 +193,7 @@ async fn a_holder_of_a_forced_end_learns_at_its_settle() {
     let complete = Complete { id, token: held.token, ticket: None };
     assert_eq!(ground.call(complete).await, Completed::NoRow);
     assert_eq!(ground.left().await, Snapshot::new());
+    ground.healthy().await;
 }
 
 /// Producers go on all the while: what comes before the last step goes with the queue, what comes
@@ -247,6 +255,7 @@ async fn lanes_go_in_steps_too() {
         ground.call(QueuePause).await;
         let (removed, _) = ground.obliterate(false, limit).await;
         assert_eq!((removed, ground.left().await), (10, Snapshot::new()), "{limit}");
+        ground.healthy().await;
     }
 }
 
@@ -265,6 +274,7 @@ async fn a_ring_that_names_a_lane_twice_loses_no_other() {
     assert_eq!(ring.as_bytes().unwrap()[..], lane(1).as_bytes()[..]);
     assert_eq!(ground.obliterate(false, 5).await.0, 6);
     assert_eq!(ground.left().await, Snapshot::new());
+    ground.healthy().await;
 }
 
 #[tokio::test]
@@ -292,4 +302,5 @@ async fn torn_pasts_stop_no_step() {
         support::soon(ground.obliterate(true, limit)).await;
         assert_eq!(ground.left().await, Snapshot::new(), "{limit}");
     }
+    ground.healthy().await;
 }

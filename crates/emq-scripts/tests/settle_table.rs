@@ -30,6 +30,7 @@ async fn run(fenced: &Fenced, cell: &Cell) {
     after.match_times(&mut expected, earliest_ms..=latest_ms);
     assert_eq!(after, expected, "{cell:?}");
     after.assert_ring_holds_exactly_the_serviceable_lanes();
+    support::checkup::healthy_once_nudged(fenced, &keys).await;
 }
 
 async fn run_all(place: Place) {

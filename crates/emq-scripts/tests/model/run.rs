@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use emq_keys::{BrandedId, QueueKeys};
-use emq_scripts::{Fenced, TurnJob};
+use emq_scripts::{Fenced, Nudge, TurnJob};
 use emq_wire::{Cmd, Pipeline};
 use tokio::sync::RwLock;
 
@@ -16,6 +16,7 @@ use super::perform::Ground;
 use super::snapshot::Snapshot;
 use super::step::Step;
 use super::world::{Moment, World};
+use crate::support::checkup::checkup;
 use crate::support::{lane, queue};
 
 /// The server's script cache, which all runs share.
@@ -85,6 +86,10 @@ pub(crate) async fn random(
                 return Err(Failure { history, why });
             }
         }
+    }
+    if let Err(why) = run.examined().await {
+        run.end().await;
+        return Err(Failure { history, why });
     }
     run.end().await;
     Ok(coverage)
@@ -164,6 +169,16 @@ impl Run {
         let jobs: BTreeSet<BrandedId> = self.world.rows.keys().chain(ids).copied().collect();
         let lanes: Vec<BrandedId> = (0..LANES).map(lane).collect();
         Snapshot::read(self.fenced.connection(), &self.keys, &jobs, &lanes).await
+    }
+
+    /// Lets the doctor look at what the run has made. It finds the ids that the run has torn, and
+    /// nothing else; a token is put back first, for those that the run has taken away.
+    async fn examined(&self) -> Result<(), String> {
+        self.fenced.call(&self.keys, &Nudge).await.expect("it is answered");
+        let torn: Vec<String> = self.world.torn().iter().map(BrandedId::to_string).collect();
+        let mut found = checkup(&self.fenced, &self.keys, false).await;
+        found.retain(|it| !torn.iter().any(|id| format!("{it:?}").contains(id)));
+        if found.is_empty() { Ok(()) } else { Err(format!("the doctor finds {found:#?}")) }
     }
 
     /// Leaves nothing behind on a server that others use.
