@@ -65,10 +65,14 @@ where
     }
 
     /// When the commit failed, what its work answered may rest on what others wrote before it and
-    /// lost, so the caller is told of the commit instead; but a panic stays a panic.
+    /// lost, so the caller is told of the commit instead; but a panic stays a panic, and what the
+    /// database said to this one may be why the commit failed.
     fn settle(self: Box<Self>, failure: Option<&Arc<rusqlite::Error>>) {
         let answer = match (self.outcome, failure) {
             (Some(Err(panic)), _) => Err(panic),
+            (Some(Ok(Err(own @ (StoreError::Database(_) | StoreError::Unavailable(_))))), _) => {
+                Ok(Err(own))
+            }
             (_, Some(error)) => Ok(Err(shared(error))),
             (Some(Ok(answer)), None) => Ok(answer),
             (None, None) => return, // It was not run, as nobody waited: the reply is dropped.
