@@ -1,6 +1,8 @@
 //! PostgreSQL for the stores' tests: one server a test binary, a database for each test.
 #![allow(dead_code, unused_macros, unused_imports)] // Each test binary uses a part of it.
 
+pub(crate) mod proxy;
+
 use emq_stores::postgres::Postgres;
 use emq_testkit::{Database, Postgres as Server};
 
