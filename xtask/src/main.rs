@@ -5,6 +5,7 @@ mod ci;
 mod conformance;
 mod container;
 mod demo;
+mod drill;
 mod fuzz;
 mod layers;
 mod postgres;
@@ -54,6 +55,9 @@ enum Task {
     Layers,
     /// The main job: a feed of fills, enqueued, worked through faults, and accounted for
     Demo(demo::Args),
+    /// Kill real processes at random points, then audit what they wrote
+    #[command(subcommand)]
+    Drill(drill::Command),
     /// Run a chapter's gates against a live Valkey
     Rung(rung::Args),
     /// Drive the contracts of the wire, in Rust, Python and Node
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         Task::Tools(command) => tools::run(&command),
         Task::Layers => layers::run(),
         Task::Demo(args) => demo::run(&args),
+        Task::Drill(command) => drill::run(&command),
         Task::Rung(args) => rung::run(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Vectors(args) => vectors::run(&args),
