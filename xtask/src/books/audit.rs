@@ -69,6 +69,15 @@ pub(crate) async fn audit(
     Ok(audit)
 }
 
+/// The jobs that the positions have absorbed.
+pub(crate) async fn booked(books: &Books) -> Result<BTreeSet<BrandedId>, Failure> {
+    let mut all = BTreeSet::new();
+    for id in rows(&books.positions).await?.into_keys() {
+        all.append(&mut jobs(&books.positions, id).await?);
+    }
+    Ok(all)
+}
+
 impl Audit {
     /// Fails with the first faults.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {

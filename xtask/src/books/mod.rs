@@ -10,7 +10,7 @@ use emq_keys::{BrandedId, Namespace, namespace};
 use emq_stores::{Absorbed, Cx, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::audit::audit;
+pub(crate) use self::audit::{Audit, audit, booked};
 pub(crate) use self::shelf::{Backing, Place, Shelf};
 
 pub(crate) const ORDER: Namespace = namespace!("ORD");

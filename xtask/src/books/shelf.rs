@@ -9,7 +9,7 @@ use emq_stores::Store;
 use emq_stores::memory::Memory;
 use emq_stores::postgres;
 use emq_stores::sqlite::Sqlite;
-use emq_stores::supervisor::Owner;
+use emq_stores::supervisor::{Owner, Supervisor};
 use emq_testkit::{Database, Postgres};
 
 use super::{Books, ORDER, PORTFOLIO, SharedBooks};
@@ -121,6 +121,19 @@ impl Shelf {
 
     pub(crate) fn word(&self) -> &'static str {
         self.backing.word()
+    }
+
+    /// Does something with the books while no tree serves them: rows in memory are there only
+    /// while one does.
+    pub(crate) async fn with_rows<T>(
+        &self,
+        doing: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let tree = self.owners().into_iter().fold(Supervisor::new(), Supervisor::owner).start()?;
+        tree.ready().await?;
+        let done = doing.await;
+        drop(tree);
+        done
     }
 
     /// The stores as owners of a tree.

@@ -4,28 +4,14 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 
 use emq_keys::{BrandedId, EPOCH_MS, Namespace};
-use serde::{Deserialize, Serialize};
 
 use crate::Failure;
+use crate::books::Fill;
 
 /// The longest line that is looked at, in bytes: a feed without line ends must not fill memory.
 const LINE_MAX_BYTES: usize = 64 * 1024;
 /// Bad lines named one by one before the rest is only counted.
 const BAD_SHOWN: usize = 10;
-
-/// What a job carries: two ids and two numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Fill {
-    /// The order that was filled.
-    pub(super) order: BrandedId,
-    /// The portfolio that owns it.
-    pub(super) portfolio: BrandedId,
-    /// Bought, or sold when negative.
-    pub(super) qty: i64,
-    /// In cents.
-    pub(super) price: i64,
-}
 
 /// A feed, read.
 #[derive(Debug, Default)]

@@ -13,16 +13,17 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use emq_core::{Bus, EnqueueOptions, NewJob, Queue, Verdict};
 use emq_keys::BrandedId;
-use emq_testkit::{Fsync, Valkey};
+use emq_testkit::{Fsync, Postgres, Valkey};
 
 use self::floor::Floor;
-use self::input::{Feed, Fill};
+use self::input::Feed;
 use self::ledger::Ledger;
 use self::report::{Account, Report};
+use crate::books::{Backing, Fill, Shelf};
 use crate::{Failure, Outcome, sh};
 
 #[derive(clap::Args)]
@@ -45,6 +46,9 @@ pub(crate) struct Args {
     /// What the throw-away server keeps on disk [default: none; with --chaos: always]
     #[arg(long, value_enum, conflicts_with = "url")]
     persistence: Option<Persistence>,
+    /// What keeps the books; a file or database of its own, gone afterwards
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Backing,
 }
 
 /// What survives a kill of the server.
@@ -69,6 +73,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let feed = read_feed(args)?;
     if args.url.is_none() {
         crate::valkey::ensure()?;
+    }
+    if args.store == Backing::Postgres {
+        crate::postgres::ensure()?;
     }
     // The feed's handlers panic on purpose now and then; the table counts them.
     std::panic::set_hook(Box::new(|panic| {
@@ -127,23 +134,28 @@ async fn work(args: &Args, feed: Feed) -> Outcome {
     );
 
     let ledger = Arc::new(Ledger::default());
-    let mut floor = Floor::open(&url, queue.name().as_str(), args, Arc::clone(&ledger)).await?;
+    let postgres = match args.store {
+        Backing::Postgres => Some(Postgres::start_or_shared()?),
+        Backing::Memory | Backing::Sqlite => None,
+    };
+    let shelf = Shelf::open(args.store, postgres.as_ref()).await?;
+    let floor = Floor::open(&url, queue.name().as_str(), args, &shelf, &ledger).await?;
     let worked = Instant::now();
     let chaos = args.chaos.then_some(args.persistence());
     let restarts =
-        progress::watch(&queue, &mut floor, &ledger, admitted.len(), chaos, server.as_ref())
-            .await?;
+        progress::watch(&queue, &floor, &ledger, admitted.len(), chaos, server.as_ref()).await?;
     let work_took = worked.elapsed();
-    let totals = floor.close(Duration::from_secs(5)).await;
+    let owners = floor.close().await?;
 
-    let account = Account::close(&queue, &admitted, &ledger).await?;
+    let account = shelf.with_rows(Account::close(&queue, &admitted, &shelf.books)).await?;
     let report = Report {
         lines: feed.lines,
         bad: feed.bad,
         duplicates,
         admitted: admitted.len(),
-        totals,
+        owners,
         restarts,
+        store: shelf.word(),
         work_took,
         account,
     };
@@ -157,15 +169,17 @@ async fn work(args: &Args, feed: Feed) -> Outcome {
         tenants::play(&url).await?;
     }
     let may_lose = args.chaos && args.persistence() != Persistence::Always;
-    report.prove(&ledger, &admitted, may_lose)
+    report.print_audit();
+    report.prove(may_lose)
 }
 
-/// Admits the whole feed. Sending it again after an error is safe: a name is admitted once.
+/// Admits the whole feed, each portfolio's fills into its lane. Sending it again after an error is safe: a name is admitted once.
 async fn admit(queue: &Queue, feed: &Feed) -> Result<(HashMap<BrandedId, Fill>, usize), Failure> {
     let mut jobs = Vec::with_capacity(feed.jobs.len());
     for (id, fill) in &feed.jobs {
         let payload = serde_json::to_vec(fill)?;
-        jobs.push(NewJob::new(*id, payload).with(EnqueueOptions::new().kind("fill")));
+        let job = NewJob::new(*id, payload).with(EnqueueOptions::new().kind("fill"));
+        jobs.push(job.lane(fill.portfolio));
     }
     let verdicts = queue.enqueue_many(&jobs).await?;
     let mut admitted = HashMap::new();

@@ -21,7 +21,7 @@ const STALL: Duration = Duration::from_secs(60);
 /// with `chaos`, the server at a half. Answers how often the server came back.
 pub(super) async fn watch(
     queue: &Queue,
-    floor: &mut Floor,
+    floor: &Floor,
     ledger: &Ledger,
     total: usize,
     chaos: Option<Persistence>,
@@ -34,14 +34,11 @@ pub(super) async fn watch(
     let mut restarts = 0;
     let mut moved = (usize::MAX, Instant::now());
     loop {
-        let effects = ledger.effects();
-        bar.show(effects, floor.in_flight());
-        if let Some(failure) = floor.failed() {
-            return Err(failure);
-        }
+        let effects = ledger.done();
+        bar.show(effects, ledger.in_flight());
         if kill_worker_at.is_some_and(|at| effects >= at) {
             kill_worker_at = None;
-            let orphans = floor.kill_one();
+            let orphans = floor.kill_one(ledger).await?;
             bar.say(&format!("a worker was killed with {orphans} jobs in hand"));
         }
         if let Some((_, persistence, server)) = kill_server_at.take_if(|(at, ..)| effects >= *at) {
@@ -55,8 +52,8 @@ pub(super) async fn watch(
             Err(error) => return Err(error.into()),
         };
         let armed = kill_worker_at.is_some_and(|at| effects >= at);
-        if left == Some(0) && floor.in_flight() == 0 && !armed {
-            bar.finish(ledger.effects());
+        if left == Some(0) && ledger.in_flight() == 0 && !armed {
+            bar.finish(ledger.done());
             return Ok(restarts);
         }
         if effects != moved.0 {
@@ -64,7 +61,7 @@ pub(super) async fn watch(
         } else if moved.1.elapsed() > STALL {
             return Err(format!("nothing moved for {STALL:?}; {left:?} jobs left").into());
         }
-        tokio::time::sleep(TICK).await;
+        floor.pass(TICK).await?;
     }
 }
 

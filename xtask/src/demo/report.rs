@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use emq_core::{Queue, Totals};
+use emq_core::Queue;
 use emq_keys::BrandedId;
 
-use super::input::Fill;
 use super::ledger::Ledger;
+use crate::books::{Audit, Books, Fill, audit, booked};
 use crate::{Failure, Outcome};
 
-/// Where every admitted job ended.
+/// The orders that the audit shows.
+const NEWEST: usize = 5;
+
+/// Where every admitted job ended, and whether the books say the same.
+#[derive(Default)]
 pub(super) struct Account {
     completed: usize,
     dead: usize,
@@ -19,14 +23,16 @@ pub(super) struct Account {
     lost: usize,
     /// Dead jobs by their last error.
     errors: BTreeMap<String, usize>,
+    /// The books, against what the feed adds up to without the dead and the lost.
+    audit: Audit,
 }
 
 impl Account {
-    /// Looks every admitted job up: in the books, else in the morgue, else it is lost.
+    /// Looks every admitted job up: in the morgue, else in the books, else it is lost.
     pub(super) async fn close(
         queue: &Queue,
         admitted: &HashMap<BrandedId, Fill>,
-        ledger: &Ledger,
+        books: &Books,
     ) -> Result<Self, Failure> {
         let morgue: HashMap<BrandedId, String> = queue
             .morgue()
@@ -35,17 +41,23 @@ impl Account {
             .into_iter()
             .map(|record| (record.id, record.last_error.unwrap_or_default()))
             .collect();
-        let mut account = Self { completed: 0, dead: 0, lost: 0, errors: BTreeMap::new() };
-        for id in admitted.keys() {
+        let booked = booked(books).await?;
+        let mut landed = HashMap::new();
+        let mut account = Self::default();
+        for (id, fill) in admitted {
             match morgue.get(id) {
                 Some(error) => {
                     account.dead += 1;
                     *account.errors.entry(error.clone()).or_default() += 1;
                 }
-                None if ledger.has(id) => account.completed += 1,
+                None if booked.contains(id) => {
+                    account.completed += 1;
+                    landed.insert(*id, fill.clone());
+                }
                 None => account.lost += 1,
             }
         }
+        account.audit = audit(books, &landed, NEWEST).await?;
         Ok(account)
     }
 }
@@ -55,15 +67,18 @@ pub(super) struct Report {
     pub(super) bad: usize,
     pub(super) duplicates: usize,
     pub(super) admitted: usize,
-    pub(super) totals: Vec<Totals>,
+    /// How often each owner was restarted.
+    pub(super) owners: Vec<(String, u64)>,
+    /// How often the server was.
     pub(super) restarts: u32,
+    /// What keeps the books.
+    pub(super) store: &'static str,
     pub(super) work_took: Duration,
     pub(super) account: Account,
 }
 
 impl Report {
     pub(super) fn print(&self, ledger: &Ledger) {
-        let sum = |pick: fn(&Totals) -> u64| self.totals.iter().map(pick).sum::<u64>();
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_header(["", "jobs", ""]);
@@ -75,10 +90,10 @@ impl Report {
         row("duplicates", self.duplicates as u64, "the same name again: nothing written".into());
         row("bad lines", self.bad as u64, "reported and skipped".into());
         row("completed", self.account.completed as u64, format!("{rate:.0}/s"));
-        let panicked = sum(|t| t.panicked);
+        let (failed, panicked) = ledger.failures();
         row(
             "retried",
-            sum(|t| t.retried),
+            failed.saturating_sub(self.account.dead as u64),
             format!("{panicked} attempts panicked, no worker died of it"),
         );
         row("dead", self.account.dead as u64, "in the morgue, by last error:".into());
@@ -91,6 +106,14 @@ impl Report {
             "repeated",
             ledger.declined() as u64,
             "deliveries declined: their effect was there".into(),
+        );
+        let (stores, workers): (Vec<_>, Vec<_>) =
+            self.owners.iter().partition(|(name, _)| !name.starts_with("worker"));
+        let restarts = |owners: &[&(String, u64)]| owners.iter().map(|(_, n)| n).sum::<u64>();
+        row(
+            "restarted",
+            restarts(&workers),
+            format!("workers, by their tree; {} of the stores", restarts(&stores)),
         );
         if self.restarts > 0 {
             row(
@@ -111,18 +134,34 @@ impl Report {
         }
     }
 
-    /// The last line. Fails when a job is missing that the server had promised to keep, or when an
-    /// effect is in the books twice.
-    pub(super) fn prove(
-        &self,
-        ledger: &Ledger,
-        admitted: &HashMap<BrandedId, Fill>,
-        may_lose: bool,
-    ) -> Outcome {
+    /// The audit: what the books say against what the feed adds up to.
+    pub(super) fn print_audit(&self) {
+        let Audit { orders, positions, names, newest, faults } = &self.account.audit;
+        println!(
+            "audit ({}): {positions} positions and {orders} orders against the feed's own sums, {names} fills remembered by name, {} faults",
+            self.store,
+            faults.len()
+        );
+        println!("the newest orders, by name alone:");
+        for (id, order) in newest {
+            let name = |id: Option<BrandedId>| id.map_or("nobody".into(), |id| id.to_string());
+            println!(
+                "  {id} of {}: {:>5} filled, last at {:.2}, written by {}",
+                name(order.portfolio),
+                order.filled,
+                order.price as f64 / 100.0,
+                name(order.job)
+            );
+        }
+    }
+
+    /// The last line. Fails when a job is missing that the server had promised to keep, or when
+    /// the books don't say what the feed adds up to.
+    pub(super) fn prove(&self, may_lose: bool) -> Outcome {
         let Account { completed, dead, lost, .. } = self.account;
         let lines_add_up = self.lines == self.admitted + self.duplicates + self.bad;
         let jobs_add_up = self.admitted == completed + dead + lost;
-        let books_add_up = ledger.balances(admitted);
+        let books = self.account.audit.verdict();
         println!(
             "{} lines = {} admitted + {} duplicates + {} bad; {} admitted = {completed} completed + {dead} dead + {lost} lost; {}",
             self.lines,
@@ -130,13 +169,14 @@ impl Report {
             self.duplicates,
             self.bad,
             self.admitted,
-            match (books_add_up, lost) {
+            match (books.is_ok(), lost) {
                 (true, 0) => "every job accounted for, none twice",
                 (true, _) => "the server lost jobs, none of the rest twice",
                 (false, _) => "the books do NOT add up",
             }
         );
-        match (lines_add_up && jobs_add_up && books_add_up, lost) {
+        books?;
+        match (lines_add_up && jobs_add_up, lost) {
             (false, _) => Err("the account does not add up".into()),
             (true, 0) => Ok(()),
             (true, _) if may_lose => Ok(()),
