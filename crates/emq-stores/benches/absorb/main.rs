@@ -1,14 +1,16 @@
 //! What remembering a job's name costs: `absorb` beside a bare insert of the same row into the same
 //! database, each row in a commit of its own.
 //!
-//! `cargo bench -p emq-stores --features sqlite --bench absorb` prints a line of ratios per backend
-//! at its end. What the bare insert is spared is told there too: it reads nothing, remembers
+//! `cargo bench -p emq-stores --features sqlite,tokio-postgres,sqlx --bench absorb` prints a line of
+//! ratios per backend at its end. What the bare insert is spared is told there too: it reads nothing, remembers
 //! nothing, and takes no way to another task or thread.
 //!
 //! A backend is one more module with a [`Rival`], and one line in [`main`].
 #![allow(clippy::print_stdout)]
 
 mod memory;
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx"))]
+mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -66,6 +68,10 @@ fn main() {
         compare::<sqlite::InFile<true>>(&mut criterion),
         compare::<sqlite::InFile<false>>(&mut criterion),
     ]);
+    #[cfg(feature = "tokio-postgres")]
+    ratios.push(compare::<postgres::Tokio>(&mut criterion));
+    #[cfg(feature = "sqlx")]
+    ratios.push(compare::<postgres::Sqlx>(&mut criterion));
     criterion.final_summary();
     println!("absorb / bare insert, rates (1.00: as many a second):");
     for ratio in ratios.into_iter().flatten() {
