@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emq_core::{Phase, Worker};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::context::OwnerContext;
@@ -105,9 +107,9 @@ impl Owner {
 
     /// A store that serves by itself, such as a database: it is ready once it has answered, so that
     /// what uses it starts after that and stops before the end.
-    pub fn store<R: 'static>(name: impl Into<Arc<str>>, store: Store<R>) -> Owner
+    pub fn store<R>(name: impl Into<Arc<str>>, store: Store<R>) -> Owner
     where
-        R: serde::Serialize + serde::de::DeserializeOwned + Send,
+        R: Serialize + DeserializeOwned + Send + 'static,
     {
         Owner::new(name, move |context| {
             let store = store.clone();
