@@ -6,9 +6,12 @@ mod conformance;
 mod container;
 mod demo;
 mod drill;
+mod figures;
 mod fuzz;
 mod layers;
+mod mutants;
 mod postgres;
+mod protocol;
 #[cfg(test)]
 mod readme;
 mod rung;
@@ -66,6 +69,12 @@ enum Task {
     Vectors(vectors::Args),
     /// Check headers, digests and expansions of the Lua bundle, and the budgets of files and lines
     Tidy(tidy::Args),
+    /// Check that measured numbers on pages are in frozen transcripts
+    Figures(figures::Args),
+    /// Write docs/PROTOCOL.md from the bundle, or compare it
+    Protocol(protocol::Args),
+    /// Break each script on purpose, in small ways, and require that somebody notices
+    Mutants(mutants::Args),
     /// Fuzz the RESP decoder
     Fuzz(fuzz::Args),
 }
@@ -84,6 +93,9 @@ fn main() -> ExitCode {
         Task::Conformance(args) => conformance::run(&args),
         Task::Vectors(args) => vectors::run(&args),
         Task::Tidy(args) => tidy::run(&args),
+        Task::Figures(args) => figures::run(&args),
+        Task::Protocol(args) => protocol::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {

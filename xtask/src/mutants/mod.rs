@@ -25,9 +25,9 @@ use crate::{Failure, Outcome, valkey};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this mutant (`complete/keeps-the-row`), or all of a script (`complete`)
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
+    /// Only these: a mutant (`complete/keeps-the-row`), or all of a script (`complete`)
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    only: Vec<String>,
     /// Print the mutants' names
     #[arg(long)]
     list: bool,
@@ -43,11 +43,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mutants = table::load()?;
     let survivors = Survivors::load()?;
     survivors.check(&mutants)?;
-    let chosen = choose(&mutants, args.only.as_deref())?;
+    let chosen = choose(&mutants, &args.only)?;
     if args.list {
         chosen.iter().for_each(|mutant| println!("{}", mutant.name));
         return Ok(());
     }
+    table::find_places(&chosen)?;
     valkey::ensure()?;
     let start = Instant::now();
     let contracts = Contracts::load()?;
@@ -66,16 +67,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-fn choose<'a>(all: &'a [Mutant], only: Option<&str>) -> Result<Vec<&'a Mutant>, Failure> {
-    let wanted =
-        |mutant: &&Mutant| only.is_none_or(|only| mutant.name == only || mutant.script == only);
-    let chosen: Vec<&Mutant> = all.iter().filter(wanted).collect();
-    match only {
-        Some(only) if chosen.is_empty() => {
-            Err(format!("no mutant {only}: see cargo xtask mutants --list").into())
-        }
-        _ => Ok(chosen),
+fn choose<'a>(all: &'a [Mutant], only: &[String]) -> Result<Vec<&'a Mutant>, Failure> {
+    let is = |mutant: &Mutant, name: &String| mutant.name == *name || mutant.script == *name;
+    if let Some(name) = only.iter().find(|name| !all.iter().any(|mutant| is(mutant, name))) {
+        return Err(format!("no mutant {name}: see cargo xtask mutants --list").into());
     }
+    let wanted = |it: &&Mutant| only.is_empty() || only.iter().any(|name| is(it, name));
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// How many ended how.

@@ -1,9 +1,8 @@
 //! The mutants, from the files in `tables/`.
 
 use std::fs;
-use std::path::Path;
 
-use crate::{Failure, sh};
+use crate::{Failure, Outcome, sh};
 
 /// One script with one change.
 #[derive(Clone, Debug)]
@@ -17,7 +16,7 @@ pub(super) struct Mutant {
     place: (usize, usize),
 }
 
-/// Every mutant, each of which still finds its place in the bundle as it is.
+/// Every mutant.
 pub(super) fn load() -> Result<Vec<Mutant>, Failure> {
     let root = sh::root();
     let mut files: Vec<_> = fs::read_dir(root.join("xtask/src/mutants/tables"))?
@@ -30,9 +29,19 @@ pub(super) fn load() -> Result<Vec<Mutant>, Failure> {
         let found = parse(&text).map_err(|why| format!("{}: {why}", file.display()))?;
         mutants.extend(found);
     }
-    let faults = faults(&mutants, &root.join("lua"));
+    Ok(mutants)
+}
+
+/// Fails unless each of these still finds its place in the bundle as it is.
+pub(super) fn find_places(mutants: &[&Mutant]) -> Outcome {
+    let lua = sh::root().join("lua");
+    let fault = |mutant: &&Mutant| match fs::read_to_string(lua.join(mutant.file())) {
+        Ok(text) => mutant.apply(&text).err(),
+        Err(e) => Some(format!("{}: {e}", mutant.name)),
+    };
+    let faults: Vec<String> = mutants.iter().filter_map(fault).collect();
     match faults.as_slice() {
-        [] => Ok(mutants),
+        [] => Ok(()),
         faults => Err(format!("let the mutants follow the scripts:\n{}", faults.join("\n")).into()),
     }
 }
@@ -64,15 +73,6 @@ fn place_of(text: &str) -> Option<(usize, usize)> {
     let (which, of) = text.split_once(" of ")?;
     let (which, of) = (which.parse().ok()?, of.parse().ok()?);
     (1 <= which && which <= of).then_some((which, of))
-}
-
-/// A line for each mutant that doesn't find its place any more.
-fn faults(mutants: &[Mutant], lua: &Path) -> Vec<String> {
-    let fault = |mutant: &Mutant| match fs::read_to_string(lua.join(mutant.file())) {
-        Ok(text) => mutant.apply(&text).err(),
-        Err(e) => Some(format!("{}: {e}", mutant.name)),
-    };
-    mutants.iter().filter_map(fault).collect()
 }
 
 impl Mutant {

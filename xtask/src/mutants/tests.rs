@@ -18,6 +18,7 @@ fn hunted(mutant: &Mutant) -> Fate {
 #[test]
 fn every_mutant_finds_its_place_and_there_is_one_for_each_script() {
     let mutants = table::load().unwrap();
+    table::find_places(&mutants.iter().collect::<Vec<_>>()).unwrap();
     assert!(mutants.len() >= 60, "{}", mutants.len());
     for script in emq_scripts::ScriptName::ALL {
         assert!(mutants.iter().any(|it| it.script == script.as_str()), "{script} has no mutant");
@@ -43,7 +44,7 @@ fn contracts_notice_a_handful() {
         "lane_claim/does-not-rotate",
         "retry/drops-the-error",
     ] {
-        let chosen = choose(&mutants, Some(name)).unwrap();
+        let chosen = choose(&mutants, &[name.to_owned()]).unwrap();
         let fate = hunted(chosen[0]);
         assert!(matches!(fate, Fate::Killed(Caught::Contract { .. })), "{name}: {fate}");
     }

@@ -2,9 +2,11 @@
 //! mutant that the contracts don't notice.
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -13,6 +15,10 @@ use crate::{Failure, sh};
 
 /// Names the folder of the bundle to the tests.
 const SEAM: &str = "EMQ_BUNDLE";
+
+/// How long a test may take: a script that never says that it is done keeps its caller for ever.
+/// One that the whole bundle doesn't pass within it fails the command.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A test that can notice mutants.
 struct Trial {
@@ -147,23 +153,44 @@ impl Built {
         if !self.trial.test.is_empty() {
             command.args(["--exact", self.trial.test]);
         }
-        let output = command.output().map_err(|e| format!("{}: {e}", sh::line(&command)))?;
-        let told = String::from_utf8_lossy(&output.stdout);
-        match (output.status.success(), told.contains("test result: FAILED")) {
+        let Some((status, told)) = within(&mut command, LONGEST)? else {
+            return Ok(Err(format!("it did not end within {} s", LONGEST.as_secs())));
+        };
+        match (status.success(), told.contains("test result: FAILED")) {
             (true, _) if told.contains(" 0 passed") => {
                 Err(format!("{} ran no test", self.trial.name()).into())
             }
             (true, _) => Ok(Ok(())),
             (false, true) => Ok(Err(first_words(&told))),
-            (false, false) => Err(format!("{}: {}", self.trial.name(), output.status).into()),
+            (false, false) => Err(format!("{}: {status}", self.trial.name()).into()),
         }
+    }
+}
+
+/// Runs a command to its end and takes what it printed; one that doesn't end in time is killed.
+fn within(command: &mut Command, time: Duration) -> Result<Option<(ExitStatus, String)>, Failure> {
+    let told = tempfile::NamedTempFile::new()?;
+    command.stdout(told.reopen()?).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|e| format!("{}: {e}", sh::line(command)))?;
+    let deadline = Instant::now() + time;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let told = fs::read(told.path())?;
+            return Ok(Some((status, String::from_utf8_lossy(&told).into_owned())));
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// What the first panic says, on one line.
 fn first_words(told: &str) -> String {
-    const LONGEST: usize = 160;
+    const WIDEST: usize = 160;
     let mut lines = told.lines().skip_while(|line| !line.contains("panicked at"));
     let line = lines.nth(1).unwrap_or("it failed");
-    line.chars().take(LONGEST).collect()
+    line.chars().take(WIDEST).collect()
 }

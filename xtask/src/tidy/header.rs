@@ -1,31 +1,33 @@
 //! The header of a script, parsed: what it says of keys, arguments, clock, replies and refusals.
 
 /// The only shebang there is: the script also runs on a full server.
-pub(super) const ALLOW_OOM: &str = "#!lua flags=allow-oom";
+pub(crate) const ALLOW_OOM: &str = "#!lua flags=allow-oom";
 
 /// A header, as written.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) allow_oom: bool,
-    pub(super) sentence: String,
-    pub(super) keys: Vec<Named>,
-    pub(super) args: Vec<Named>,
+pub(crate) struct Header {
+    pub(crate) allow_oom: bool,
+    pub(crate) sentence: String,
+    pub(crate) keys: Vec<Named>,
+    pub(crate) args: Vec<Named>,
     /// The name of what may follow the fixed arguments.
-    pub(super) tail: Option<String>,
-    pub(super) derived: Vec<String>,
-    pub(super) clock: String,
-    pub(super) returns: String,
-    pub(super) refuses: Vec<String>,
-    pub(super) leaves: String,
+    pub(crate) tail: Option<String>,
+    /// What is said of it.
+    pub(crate) tail_note: String,
+    pub(crate) derived: Vec<String>,
+    pub(crate) clock: String,
+    pub(crate) returns: String,
+    pub(crate) refuses: Vec<String>,
+    pub(crate) leaves: String,
     /// How many lines it has, shebang included.
-    pub(super) lines: usize,
+    pub(crate) lines: usize,
 }
 
 /// A key or an argument: its name and what is said of it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) note: String,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) note: String,
 }
 
 /// The tags, in the order in which they must come.
@@ -36,7 +38,7 @@ impl Header {
     ///
     /// # Errors
     /// A sentence that names what is malformed.
-    pub(super) fn parse(text: &str) -> Result<Header, String> {
+    pub(crate) fn parse(text: &str) -> Result<Header, String> {
         let mut header = Header::default();
         let mut lines = text.lines().peekable();
         if let Some(shebang) = lines.next_if(|line| line.starts_with("#!")) {
@@ -93,7 +95,8 @@ impl Header {
                     return Err(format!("{word} comes after the arguments without a count"));
                 }
                 if word == format!("ARGV[{next}..]") {
-                    self.tail = Some(Named::parse(rest).name);
+                    let Named { name, note } = Named::parse(rest);
+                    (self.tail, self.tail_note) = (Some(name), note);
                 } else {
                     expect(word, &format!("ARGV[{next}]"))?;
                     self.args.push(Named::parse(rest));

@@ -9,7 +9,7 @@ mod body;
 mod budget;
 mod bundle;
 mod expand;
-mod header;
+pub(crate) mod header;
 mod manifest;
 mod script;
 #[cfg(test)]
