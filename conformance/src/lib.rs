@@ -3,7 +3,7 @@
 //! A contract is a file of steps over the wire: a script called with keys and arguments, the reply
 //! that is expected, what the keys hold afterwards. Nothing in it is Rust. This crate is one of the
 //! drivers of those files: it knows sockets and frames through `emq-wire`'s codec, and nothing of
-//! the layers above. It also records the golden sessions, and starts the drivers in other languages.
+//! the layers above. It also records the golden sessions, and starts drivers in other languages.
 //!
 //! ```no_run
 //! use std::path::Path;
