@@ -102,7 +102,8 @@ async fn a_worker_that_can_not_go_on_crashes_its_owner_and_a_handler_that_fails_
         async move {
             let bus = Bus::connect(&url).await?;
             bus_used.send(bus.clone()).await?;
-            let worker = Worker::builder(bus.queue(name)?.typed::<u32>()).max_attempts(1);
+            let worker =
+                Worker::builder(bus.queue(name)?.typed::<u32>()).max_attempts(1).beat(BEAT);
             let worker = worker.handler(|job: Job<u32>| async move {
                 match job.payload {
                     0 => Err(JobError::dead("no such account")),

@@ -1,6 +1,7 @@
 //! An owner's place in a running tree.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
@@ -180,10 +181,23 @@ async fn run(owner: Owner, context: OwnerContext, told: Arc<Notify>) -> Result<(
             () = signals.ready.cancelled(), if !is_told => {
                 is_told = true;
                 told.notify_one();
-                tokio::task::yield_now().await;
+                step_back().await;
             }
         }
     }
+}
+
+/// Lets the supervisor run first. Unlike a yield it leaves this task where another thread finds it.
+async fn step_back() {
+    let mut stepped = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// What a panic says.
