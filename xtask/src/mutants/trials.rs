@@ -32,18 +32,24 @@ struct Trial {
 
 const WALK: &str = "the_scripts_do_what_the_model_says_from_a_fresh_seed";
 
+/// Those that know a script best come first.
 const TRIALS: &[Trial] = &[
-    Trial {
-        binary: "model",
-        test: WALK,
-        env: &[("EMQ_MODEL_SEED", "1"), ("EMQ_MODEL_STEPS", "4000")],
-        scripts: &[],
-    },
     Trial {
         binary: "turn",
         test: "a_turn_does_what_the_single_calls_do",
         env: &[("EMQ_TURN_CASES", "120")],
         scripts: &["turn"],
+    },
+    Trial { binary: "calls", test: "", env: &[], scripts: &["node_lease", "obliterate"] },
+    Trial { binary: "operate_obliterate", test: "", env: &[], scripts: &["obliterate", "drain"] },
+    Trial { binary: "operate_reassign", test: "", env: &[], scripts: &["lane_reassign"] },
+    Trial { binary: "doctor_looks", test: "", env: &[], scripts: &["doctor"] },
+    Trial { binary: "doctor_planted", test: "", env: &[], scripts: &["doctor"] },
+    Trial {
+        binary: "model",
+        test: WALK,
+        env: &[("EMQ_MODEL_SEED", "1"), ("EMQ_MODEL_STEPS", "4000")],
+        scripts: &[],
     },
     Trial {
         binary: "model",
@@ -57,15 +63,10 @@ const TRIALS: &[Trial] = &[
         env: &[("EMQ_MODEL_SEED", "2"), ("EMQ_MODEL_STEPS", "8000")],
         scripts: &[],
     },
-    Trial { binary: "calls", test: "", env: &[], scripts: &["node_lease", "obliterate"] },
     Trial { binary: "lua_lanes", test: "", env: &[], scripts: &[] },
     Trial { binary: "lua_torn", test: "", env: &[], scripts: &[] },
     Trial { binary: "full_server", test: "", env: &[], scripts: &[] },
     Trial { binary: "hostile", test: "", env: &[], scripts: &[] },
-    Trial { binary: "operate_obliterate", test: "", env: &[], scripts: &["obliterate", "drain"] },
-    Trial { binary: "operate_reassign", test: "", env: &[], scripts: &["lane_reassign"] },
-    Trial { binary: "doctor_looks", test: "", env: &[], scripts: &["doctor"] },
-    Trial { binary: "doctor_planted", test: "", env: &[], scripts: &["doctor"] },
 ];
 
 /// The tests, built.
