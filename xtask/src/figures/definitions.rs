@@ -1,5 +1,5 @@
-//! `docs/definitions.toml`: numbers that define the protocol and the API, with the line of the source
-//! that makes each true.
+//! `docs/definitions.toml`: numbers that define the protocol and the API, with the line of the
+//! source that makes each true.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,12 +1,12 @@
 //! `cargo xtask figures`: a measured number in `docs/` or a README must be in a frozen transcript.
 //!
 //! What looks measured, the scan says (`scan.rs`): a number with a unit of time, rate or memory, a
-//! percentage, a ratio, a decimal, a number of thousands or more; and under a heading that speaks of
-//! measuring, every number. Code, versions, dates and the names of chapters don't.
+//! percentage, a ratio, a decimal, a number of thousands or more; and under a heading that speaks
+//! of measuring, every number. Code, versions, dates and the names of chapters don't.
 //!
-//! Such a number passes in one of three ways. A transcript in `docs/rungs/` or `benches/results/` has
-//! it, with the same unit. Or `docs/definitions.toml` lists it with its source, which must still say
-//! so. Or its own paragraph declares it, in a comment that renders as nothing:
+//! Such a number passes in one of three ways. A transcript in `docs/rungs/` or `benches/results/`
+//! has it, with the same unit. Or `docs/definitions.toml` lists it with its source, which must
+//! still say so. Or its own paragraph declares it, in a comment that renders as nothing:
 //! `<!-- definition: 30 s, the example's lease -->`.
 
 mod definitions;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "a measured figure belongs in a transcript; a definition in docs/definitions.toml, or \
              in its paragraph as <!-- definition: 30 s, what it is -->"
         );
-        return Err(format!("{} figures without a source", judge.faults.len()).into());
+        return Err(format!("figures: {} faults", judge.faults.len()).into());
     }
     let Seen { measured, listed, declared } = judge.seen;
     println!(

@@ -1,8 +1,8 @@
 //! `cargo xtask protocol`: `docs/PROTOCOL.md`, the protocol on one page, for who writes a client.
 //!
-//! The scripts come from their headers, the digests from the manifest, the refusals from the table of
-//! emq-scripts. What none of them holds is written in `template.md`; that it leaves nothing out is
-//! checked: every type of key, every field that a script writes.
+//! The scripts come from their headers, the digests from the manifest, the refusals from the table
+//! of emq-scripts. What none of them holds is written in `template.md`; that it leaves nothing out
+//! is checked: every type of key, every field that a script writes.
 
 mod fields;
 mod render;
