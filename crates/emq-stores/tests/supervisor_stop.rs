@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use emq_stores::supervisor::{
-    Killed, Owner, OwnerEnd, OwnerError, OwnerFailure, OwnerPhase, Supervisor,
+    Killed, Owner, OwnerContext, OwnerEnd, OwnerError, OwnerFailure, OwnerPhase, Supervisor,
 };
-use supervisor_support::{Diary, failing, soon, steady, until};
+use supervisor_support::{Diary, PATIENCE, failing, soon, steady, until};
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// An owner that never listens.
@@ -20,22 +22,38 @@ fn deaf(name: &'static str, grace: Duration) -> Owner {
     .grace(grace)
 }
 
-/// An owner that says it is ready and, when the gate opens, blocks its thread until the sender is
-/// dropped.
-fn blocking(name: &'static str, grace: Duration) -> (Owner, mpsc::Sender<()>) {
+/// An owner that blocks its thread, and the test's hold on it.
+struct Blocker {
+    owner: Owner,
+    /// It does so now. A test that doesn't wait for this may abort it while it still can be.
+    blocks: Arc<Notify>,
+    /// Dropped, it lets the thread go.
+    release: mpsc::Sender<()>,
+}
+
+/// An owner that says it is ready, waits for what `first` makes of its context, and then blocks.
+fn blocking<F, Fut>(name: &'static str, grace: Duration, first: F) -> Blocker
+where
+    F: Fn(OwnerContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
     let (release, released) = mpsc::channel::<()>();
     let released = Arc::new(Mutex::new(released));
+    let blocks = Arc::new(Notify::new());
+    let says = Arc::clone(&blocks);
     let owner = Owner::new(name, move |context| {
-        let released = Arc::clone(&released);
+        let (released, says) = (Arc::clone(&released), Arc::clone(&says));
+        let first = first(context.clone());
         async move {
             context.ready();
-            tokio::task::yield_now().await;
+            first.await;
+            says.notify_one();
             let _ = released.lock().unwrap().recv();
             context.stopping().cancelled().await;
             Ok(())
         }
     });
-    (owner.grace(grace), release)
+    Blocker { owner: owner.grace(grace), blocks, release }
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,13 +84,15 @@ async fn an_owner_that_ignores_its_token_is_aborted_within_its_grace() {
 async fn an_owner_that_blocks_its_thread_is_left_and_the_others_are_stopped() {
     let diary = Diary::default();
     let grace = Duration::from_millis(400);
-    let (blocker, release) = blocking("blocker", grace);
+    let Blocker { owner, blocks, release } =
+        blocking("blocker", grace, |_| tokio::task::yield_now());
     let supervisor = Supervisor::new()
         .owner(steady("a", &diary).grace(Duration::from_secs(20)))
-        .owner(blocker)
+        .owner(owner)
         .owner(steady("c", &diary).grace(Duration::from_secs(20)));
     let tree = supervisor.start().unwrap();
     soon("the tree", tree.ready()).await.unwrap();
+    soon("the block", blocks.notified()).await;
     let report = soon("the stop", tree.stop()).await;
     assert!(matches!(report.owner("blocker").unwrap().end, OwnerEnd::Left), "{report:?}");
     assert!(report.took >= grace, "it had its grace");
@@ -83,9 +103,12 @@ async fn an_owner_that_blocks_its_thread_is_left_and_the_others_are_stopped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn an_owner_that_blocks_its_thread_and_is_killed_ends_the_tree() {
     let diary = Diary::default();
-    let (blocker, release) = blocking("blocker", Duration::from_millis(200));
-    let tree = Supervisor::new().owner(steady("a", &diary)).owner(blocker).start().unwrap();
+    let grace = Duration::from_millis(200);
+    let Blocker { owner, blocks, release } =
+        blocking("blocker", grace, |_| tokio::task::yield_now());
+    let tree = Supervisor::new().owner(steady("a", &diary)).owner(owner).start().unwrap();
     soon("the tree", tree.ready()).await.unwrap();
+    soon("the block", blocks.notified()).await;
     assert_eq!(tree.kill("blocker").await, Killed::Aborted);
     let gave_up = soon("the end", tree.ended()).await.unwrap_err();
     assert_eq!(&*gave_up.owner, "blocker");
@@ -95,6 +118,32 @@ async fn an_owner_that_blocks_its_thread_and_is_killed_ends_the_tree() {
     assert_eq!(report.owner("blocker").unwrap().restarts, 0, "never two of it at once");
     assert_eq!(diary.read(), ["a up", "a down"]);
     drop(release);
+}
+
+/// The runtime's timers stand still then: the blocked thread was the one that ran them.
+#[test]
+fn an_owner_that_a_timer_wakes_and_that_blocks_its_thread_is_left() {
+    let runtime = Builder::new_multi_thread().worker_threads(3).enable_time().build().unwrap();
+    let diary = Diary::default();
+    let grace = Duration::from_millis(400);
+    let Blocker { owner, release, .. } = blocking("blocker", grace, move |context| async move {
+        context.stopping().cancelled().await;
+        tokio::time::sleep(grace / 8).await;
+    });
+    let (reports, reported) = mpsc::channel();
+    let steady = steady("a", &diary);
+    runtime.spawn(async move {
+        let tree = Supervisor::new().owner(steady).owner(owner).start().unwrap();
+        tree.ready().await.unwrap();
+        reports.send(tree.stop().await).unwrap();
+    });
+    // A wait in the runtime would be by those timers.
+    let report = reported.recv_timeout(PATIENCE);
+    drop(release);
+    let report = report.expect("the stop is over");
+    assert!(matches!(report.owner("blocker").unwrap().end, OwnerEnd::Left), "{report:?}");
+    assert!(report.took >= grace, "it had its grace");
+    assert_eq!(diary.read(), ["a up", "a down"]);
 }
 
 #[tokio::test]

@@ -32,10 +32,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! An owner that blocks its thread can't be aborted. Give the runtime more than one thread, so that
-//! the supervisor still runs; the owner is then reported as left.
+//! An owner that blocks its thread can't be aborted. Give the runtime more threads than owners that
+//! may block at once, so that the supervisor still runs; the owner is then reported as left. Each
+//! tree has a thread outside the runtime for its deadlines: the runtime's timers stand still when
+//! the thread that runs them is the one that an owner blocks. Such timers of other tasks are theirs
+//! to care for.
 
 mod context;
+mod deadline;
 mod failure;
 mod kinds;
 mod owner;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use emq_core::Backoff;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{Id, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::deadline::Deadlines;
 use super::failure::{GaveUp, OwnerError, OwnerFailure};
 use super::owner::{Owner, Restart};
 use super::place::{Ended, Place, State, Step};
@@ -44,6 +45,7 @@ pub(super) struct Tending {
     backoff: Backoff,
     /// An owner has said something.
     told: Arc<Notify>,
+    deadlines: Deadlines,
     stop: CancellationToken,
     kills: mpsc::Receiver<Kill>,
     status: watch::Sender<TreeStatus>,
@@ -66,6 +68,7 @@ impl Tending {
             recent: VecDeque::new(),
             backoff: Backoff::exponential(PAUSE.0).cap(PAUSE.1),
             told: Arc::new(Notify::new()),
+            deadlines: Deadlines::start(),
             stop,
             kills,
             status,
@@ -114,7 +117,7 @@ impl Tending {
                     self.kill(kill);
                     None
                 }
-                () = until(due) => self.on_time(),
+                () = until(&self.deadlines, due) => self.on_time(),
             };
             if gave_up.is_some() {
                 return gave_up;
@@ -246,7 +249,13 @@ impl Tending {
 
     /// Waits for the end of one owner's task, and notes those of the others.
     async fn ends_by(&mut self, n: usize, at: Instant) -> bool {
-        while let Ok(Some(ended)) = timeout_at(at, self.tasks.join_next_with_id()).await {
+        loop {
+            let ended = tokio::select! {
+                biased;
+                ended = self.tasks.join_next_with_id() => ended,
+                () = self.deadlines.until(at) => None,
+            };
+            let Some(ended) = ended else { return false };
             let (id, ended) = by_id(ended);
             let Some(which) = self.place_of.remove(&id) else { continue };
             let place = &mut self.places[which];
@@ -263,7 +272,6 @@ impl Tending {
             }
             place.state = State::Ended;
         }
-        false
     }
 
     /// Says how things are, to those who watch.
@@ -284,9 +292,9 @@ fn by_id(ended: Result<(Id, Result<(), OwnerError>), tokio::task::JoinError>) ->
     }
 }
 
-async fn until(due: Option<Instant>) {
+async fn until(deadlines: &Deadlines, due: Option<Instant>) {
     match due {
-        Some(due) => sleep_until(due).await,
+        Some(due) => deadlines.until(due).await,
         None => std::future::pending().await,
     }
 }
