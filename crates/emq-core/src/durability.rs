@@ -94,6 +94,11 @@ impl DurablePath {
         Ok(DurableReply { reply, confirmed })
     }
 
+    /// Whether the server can sync: asked once per connection.
+    pub(crate) async fn check(&self, fenced: &Fenced) -> Result<(), Error> {
+        self.check_able(self.lane(fenced).await?.connection()).await
+    }
+
     pub(crate) async fn close(&self) {
         if let Some(lane) = self.lane.lock().await.take() {
             lane.connection().close().await;

@@ -70,8 +70,8 @@ pub use crate::morgue::{Morgue, RequeuedAll};
 pub use crate::outcome::{DrainScope, Enqueued};
 pub use crate::payload::{Codec, CodecError, Json, PAYLOAD_CAP_DEFAULT, Raw};
 pub use crate::queue::{
-    Counts, EnqueueOptions, Failure, JobRecord, JobState, ManyError, NewJob, Queue, TypedQueue,
-    Verdict,
+    Counts, Due, EnqueueOptions, Failure, JobRecord, JobState, ManyError, NewJob, Queue, Said,
+    TypedQueue, Verdict,
 };
 pub use crate::worker::{
     CancelReason, Handled, Handler, Job, JobError, NoHandler, Phase, Rates, StopReport, Totals,

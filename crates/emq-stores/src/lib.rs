@@ -33,7 +33,10 @@ mod reply;
 mod store;
 
 pub mod memory;
-#[cfg(feature = "outbox")]
+#[cfg(all(
+    feature = "outbox",
+    any(feature = "sqlite", feature = "tokio-postgres", feature = "sqlx")
+))]
 pub mod outbox;
 #[cfg(any(feature = "tokio-postgres", feature = "sqlx"))]
 pub mod postgres;

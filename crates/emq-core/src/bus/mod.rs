@@ -141,6 +141,15 @@ impl Bus {
         &self.0.fenced
     }
 
+    /// Whether the server can promise [`Durability::Fsynced`](crate::Durability::Fsynced), before
+    /// anything is enqueued.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`] when it can't, and why; see [`Error`].
+    pub async fn check_fsynced(&self) -> Result<(), Error> {
+        self.0.durable.check(self.fenced()).await
+    }
+
     /// Gives the node back, sends what was accepted and closes the connection. Stop the workers
     /// of this bus first.
     pub async fn close(&self) {

@@ -61,6 +61,11 @@ impl NewJob {
         self.id
     }
 
+    /// What is said about it.
+    pub fn options(&self) -> &EnqueueOptions {
+        &self.options
+    }
+
     /// Its payload.
     #[must_use]
     pub fn payload(&self) -> &Bytes {

@@ -88,6 +88,21 @@ impl EnqueueOptions {
         self
     }
 
+    /// What was said, for one who keeps a job elsewhere before it is enqueued, such as an outbox.
+    #[must_use]
+    pub fn said(&self) -> Said<'_> {
+        Said {
+            kind: self.kind.as_deref(),
+            headers: self.headers.as_deref(),
+            max_attempts: self.max_attempts,
+            unique: self.unique.as_deref(),
+            due: self.when.map(|when| match when {
+                When::At(unix_ms) => Due::At { unix_ms },
+                When::In(delay) => Due::In(delay),
+            }),
+        }
+    }
+
     pub(crate) fn admit(&self) -> AdmitOptions<'_> {
         AdmitOptions {
             kind: self.kind.as_deref(),
@@ -96,6 +111,34 @@ impl EnqueueOptions {
             unique: self.unique.as_deref(),
         }
     }
+}
+
+/// What was said about a job: see [`EnqueueOptions::said`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Said<'a> {
+    /// The handler's name.
+    pub kind: Option<&'a str>,
+    /// Trace context and the like.
+    pub headers: Option<&'a str>,
+    /// The job's own cap of attempts.
+    pub max_attempts: Option<u32>,
+    /// The key that at most one job holds.
+    pub unique: Option<&'a str>,
+    /// When it runs; `None` for now.
+    pub due: Option<Due>,
+}
+
+/// When a job runs that doesn't run now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// At a time, in milliseconds since 1970.
+    At {
+        /// The time.
+        unix_ms: u64,
+    },
+    /// After a delay.
+    In(Duration),
 }
 
 /// Unix milliseconds, rounded up: a job never runs before its time. Times before 1970 have passed.

@@ -5,7 +5,7 @@ mod failure;
 mod guard;
 mod handle;
 pub(crate) mod migrate;
-mod own;
+pub(crate) mod own;
 #[cfg(feature = "sqlx")]
 mod own_sqlx;
 #[cfg(feature = "tokio-postgres")]
