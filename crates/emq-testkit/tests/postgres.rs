@@ -1,5 +1,6 @@
 //! A real PostgreSQL: it keeps what it commits, has databases for each, and goes with its owner.
 #![cfg(feature = "postgres")]
+#![allow(clippy::print_stdout)] // It says which server it found.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -74,7 +74,7 @@ pub(super) async fn insert(
         Param::Text(row.queue),
         Param::Text(id.as_str()),
         Param::Bytes(row.job.payload()),
-        Param::text(lane.as_ref().map(|lane| lane.as_str())),
+        Param::text(lane.as_ref().map(emq_keys::BrandedId::as_str)),
         Param::text(row.kind),
         Param::text(row.headers),
         Param::big_int(row.max_attempts),

@@ -58,7 +58,7 @@ pub(super) fn insert(connection: &Connection, row: &Columns<'_>) -> Result<Place
         row.queue,
         row.job.id().as_str(),
         row.job.payload().as_ref(),
-        lane.as_ref().map(|lane| lane.as_str()),
+        lane.as_ref().map(emq_keys::BrandedId::as_str),
         row.kind,
         row.headers,
         row.max_attempts,
