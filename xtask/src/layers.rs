@@ -85,14 +85,38 @@ const LAW: &[Layer] = &[
         never: &[],
         not_directly: &[],
     },
-    Layer { name: "benches", may_use: ANY, tests_on_ground: true, never: &[], not_directly: &[] },
+    Layer {
+        name: "contender",
+        may_use: &[],
+        tests_on_ground: false,
+        never: &[],
+        not_directly: &[],
+    },
+    Layer {
+        name: "emq-bench",
+        may_use: MEASURED,
+        tests_on_ground: true,
+        never: &[],
+        not_directly: &[],
+    },
     Layer { name: "xtask", may_use: ALL, tests_on_ground: true, never: &[], not_directly: &[] },
 ];
 
 /// Everything that is used by others, the ground included.
 const ANY: &[&str] =
     &["echomq", "emq-stores", "emq-core", "emq-scripts", "emq-keys", "emq-wire", GROUND];
-/// That, and the contracts, which `emq conform` runs against the caller's server.
+/// That, and what one side of the referee speaks.
+const MEASURED: &[&str] = &[
+    "echomq",
+    "emq-stores",
+    "emq-core",
+    "emq-scripts",
+    "emq-keys",
+    "emq-wire",
+    GROUND,
+    "contender",
+];
+/// What most may use, and the contracts, which `emq conform` runs against the caller's server.
 const HANDS: &[&str] = &[
     "echomq",
     "emq-stores",
@@ -103,7 +127,7 @@ const HANDS: &[&str] = &[
     GROUND,
     "conformance",
 ];
-/// That, and what measures: only the automation may call it.
+/// Everything, and what measures: only the automation may call it.
 const ALL: &[&str] = &[
     "echomq",
     "emq-stores",
@@ -113,7 +137,7 @@ const ALL: &[&str] = &[
     "emq-wire",
     GROUND,
     "conformance",
-    "benches",
+    "emq-bench",
 ];
 
 /// A crate of the workspace with what it uses.
