@@ -10,6 +10,7 @@ mod figures;
 mod fuzz;
 mod layers;
 mod mutants;
+mod pinned;
 mod postgres;
 mod protocol;
 #[cfg(test)]

