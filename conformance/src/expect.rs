@@ -229,7 +229,7 @@ pub(crate) fn reading(key: &str) -> Result<Reading, String> {
         "wake" => Reading::Count,
         "paused" => Reading::Unordered,
         "pending" | "active" | "schedule" | "dead" => Reading::Sorted,
-        "glimit" | "gactive" | "gweight" | "unique" | "meta" => Reading::Hash,
+        "glimit" | "gactive" | "gweight" | "unique" | "meta" | "timetable" => Reading::Hash,
         _ if key.starts_with("job:") => Reading::Hash,
         _ if key.starts_with("g:") && key.ends_with(":pending") => Reading::Sorted,
         _ => return Err(format!("no key of a queue: {key:?}")),

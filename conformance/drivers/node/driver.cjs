@@ -30,6 +30,7 @@ const READING = {
   ring: ["LRANGE", "0", "-1"], wake: ["LLEN"], paused: ["SMEMBERS"],
   pending: SORTED, active: SORTED, schedule: SORTED, dead: SORTED,
   glimit: HASH, gactive: HASH, gweight: HASH, unique: HASH, meta: HASH,
+  timetable: HASH,
 };
 
 /** The run ends here, with an exit code. */

@@ -29,7 +29,8 @@ SETS = {"seed": ("contracts", "CONF", "CONFORMANCE"),
 # How `leaves` reads a key, by its part after the queue's base.
 READING = {"ring": ("LRANGE", "0", "-1"), "wake": ("LLEN",), "paused": ("SMEMBERS",)}
 READING |= dict.fromkeys(("pending", "active", "schedule", "dead"), ("ZRANGE", "0", "-1"))
-READING |= dict.fromkeys(("glimit", "gactive", "gweight", "unique", "meta"), ("HGETALL",))
+READING |= dict.fromkeys(
+    ("glimit", "gactive", "gweight", "unique", "meta", "timetable"), ("HGETALL",))
 
 
 class Ends(Exception):

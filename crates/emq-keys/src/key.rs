@@ -180,7 +180,8 @@ impl Key {
                 | QueueFact::Gactive
                 | QueueFact::Gweight
                 | QueueFact::Unique
-                | QueueFact::Meta => Structure::Hash,
+                | QueueFact::Meta
+                | QueueFact::Timetable => Structure::Hash,
             },
             Key::Job { .. } | Key::Reserve(ReserveFact::NodeOwners) => Structure::Hash,
             Key::Lane { .. } | Key::Reserve(ReserveFact::Nodes) => Structure::SortedSet,

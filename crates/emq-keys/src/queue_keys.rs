@@ -35,11 +35,13 @@ pub enum QueueFact {
     Unique,
     /// Facts of the whole queue.
     Meta,
+    /// What recurs: schedules and their next ticks.
+    Timetable,
 }
 
 impl QueueFact {
     /// Every such fact, in the order of declaration.
-    pub const ALL: [QueueFact; 12] = [
+    pub const ALL: [QueueFact; 13] = [
         QueueFact::Pending,
         QueueFact::Active,
         QueueFact::Schedule,
@@ -52,6 +54,7 @@ impl QueueFact {
         QueueFact::Gweight,
         QueueFact::Unique,
         QueueFact::Meta,
+        QueueFact::Timetable,
     ];
 
     /// The `<type>` in the key.
@@ -70,6 +73,7 @@ impl QueueFact {
             QueueFact::Gweight => "gweight",
             QueueFact::Unique => "unique",
             QueueFact::Meta => "meta",
+            QueueFact::Timetable => "timetable",
         }
     }
 
@@ -212,6 +216,12 @@ impl QueueKeys {
     #[must_use]
     pub fn meta(&self) -> &str {
         self.fact(QueueFact::Meta)
+    }
+
+    /// `emq:{q}:timetable`
+    #[must_use]
+    pub fn timetable(&self) -> &str {
+        self.fact(QueueFact::Timetable)
     }
 
     /// `emq:{q}:job:<id>`, the row of a job.

@@ -41,6 +41,7 @@ fn every_key_of_a_queue_byte_for_byte() {
         (keys.gweight().to_owned(), "emq:{orders}:gweight", "hash"),
         (keys.unique().to_owned(), "emq:{orders}:unique", "hash"),
         (keys.meta().to_owned(), "emq:{orders}:meta", "hash"),
+        (keys.timetable().to_owned(), "emq:{orders}:timetable", "hash"),
     ];
     assert_eq!(table.len(), QueueFact::ALL.len() + 2, "every fact, a row and a lane");
     for (built, literal, structure) in table {

@@ -10,7 +10,7 @@ use crate::calls::{
     Cancel, Checkpoint, Claim, Complete, Doctor, Drain, Enqueue, EnqueueMany, Extend, LaneClaim,
     LaneEnqueue, LaneLimit, LanePause, LaneReassign, LaneResume, LaneWeight, NodeLease, Nudge,
     Obliterate, Promote, Purge, QueuePause, QueueResume, Reap, Release, Remove, Requeue, Retry,
-    Schedule, Turn,
+    Schedule, Tick, TimetablePause, TimetablePut, TimetableRemove, Turn,
 };
 use crate::name::ScriptName;
 use crate::refusal::RefusalClass;
@@ -85,6 +85,10 @@ pub const CONTRACTS: &[Contract] = &[
     Obliterate::CONTRACT,
     Doctor::CONTRACT,
     Turn::CONTRACT,
+    Tick::CONTRACT,
+    TimetablePut::CONTRACT,
+    TimetablePause::CONTRACT,
+    TimetableRemove::CONTRACT,
     Nudge::CONTRACT,
     NodeLease::CONTRACT,
 ];
@@ -105,6 +109,7 @@ pub(crate) mod key {
     pub(crate) const GWEIGHT: ContractKey = ContractKey::Queue(QueueFact::Gweight);
     pub(crate) const UNIQUE: ContractKey = ContractKey::Queue(QueueFact::Unique);
     pub(crate) const META: ContractKey = ContractKey::Queue(QueueFact::Meta);
+    pub(crate) const TIMETABLE: ContractKey = ContractKey::Queue(QueueFact::Timetable);
     pub(crate) const NODES: ContractKey = ContractKey::Reserve(RESERVE_NODES);
     pub(crate) const NODES_OWNERS: ContractKey = ContractKey::Reserve("{emq}:nodes:owners");
 }

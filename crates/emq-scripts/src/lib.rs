@@ -56,7 +56,9 @@ pub use crate::calls::{
     LaneReassignBacklog, LaneResume, LaneWeight, Look, ManyItem, Next, NodeLease, NodeLeased,
     Nudge, Obliterate, Obliterated, Promote, Purge, QueuePause, QueueResume, Reap, Reaped,
     Reassigned, Release, Remove, Removed, Requeue, Requeued, Retried, Retry, Schedule, Seat,
-    Settle, SettleOutcome, SettleVerdict, Standing, Switched, Turn, TurnJob, Turned, Verdict, When,
+    Settle, SettleOutcome, SettleVerdict, Standing, Switched, Tick, TickVerdict, Ticked,
+    TimetablePause, TimetablePaused, TimetablePut, TimetableRemove, TimetableSet, TimetableWritten,
+    Turn, TurnJob, Turned, Verdict, When,
 };
 pub use crate::checkup::{Checkup, CheckupOptions, CheckupStep, Examined};
 pub use crate::contract::{CONTRACTS, Contract, ContractKey};

@@ -91,6 +91,14 @@ scripts! {
     Doctor = "doctor",
     /// A worker's whole beat.
     Turn = "turn",
+    /// The job of a schedule's tick is admitted, or ticks are passed over.
+    Tick = "tick",
+    /// A schedule is put into the timetable.
+    TimetablePut = "timetable_put",
+    /// A schedule is paused or resumed.
+    TimetablePause = "timetable_pause",
+    /// A schedule -> gone.
+    TimetableRemove = "timetable_remove",
     /// A wake is passed on.
     Nudge = "nudge",
     /// A minting node is taken or renewed.

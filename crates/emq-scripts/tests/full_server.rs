@@ -51,7 +51,10 @@ async fn each_script_runs_or_is_refused_whole_as_its_contract_says() {
         .filter(|contract| !contract.runs_when_full)
         .map(|contract| contract.script.as_str())
         .collect();
-    assert_eq!(refused, ["enqueue", "lane_enqueue", "schedule", "enqueue_many"]);
+    assert_eq!(
+        refused,
+        ["enqueue", "lane_enqueue", "schedule", "enqueue_many", "tick", "timetable_put"]
+    );
 }
 
 const OPTIONS: AdmitOptions<'static> =

@@ -127,6 +127,12 @@ async fn one_hostile_argument_at_a_time() {
                         | "claim"
                         | "promote"
                         | "reap"
+                        | "rev"
+                        | "next_ms"
+                        | "from_ms"
+                        | "until_ms"
+                        | "following_ms"
+                        | "mark"
                 );
                 let is_number = value.iter().all(u8::is_ascii_digit) && !value.is_empty();
                 if numeric && !is_number {

@@ -27,7 +27,7 @@ const PAYLOADS: [&str; 12] = [
 fn calls(contract: &Contract, payload: &str) -> Vec<Vec<Vec<u8>>> {
     let (id, group) = (format!("JOB{payload}"), format!("TEN{payload}"));
     let script = contract.script.as_str();
-    let admits = matches!(script, "enqueue" | "lane_enqueue" | "schedule" | "cancel");
+    let admits = matches!(script, "enqueue" | "lane_enqueue" | "schedule" | "cancel" | "tick");
     let mut calls = Vec::new();
     for (at, arg) in contract.args.iter().enumerate() {
         let value = match *arg {
@@ -73,6 +73,6 @@ async fn scripts_take_exactly_the_ids_that_parse() {
             }
         }
     }
-    // enqueue, schedule, cancel; lane_enqueue and schedule by both; the four verbs of lanes; items.
-    assert!(seen >= 11 * PAYLOADS.len(), "only {seen} calls");
+    // enqueue, schedule, cancel; lane_enqueue, schedule and tick by both; the four verbs of lanes; items.
+    assert!(seen >= 13 * PAYLOADS.len(), "only {seen} calls");
 }

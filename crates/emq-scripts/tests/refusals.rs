@@ -12,8 +12,8 @@ use emq_scripts::{
     AdmitOptions, CONTRACTS, CallError, Cancel, Checkpoint, Claim, Complete, Doctor, Drain,
     Enqueue, EnqueueMany, Extend, Extension, LaneClaim, LaneEnqueue, LaneReassign,
     LaneReassignBacklog, Look, ManyItem, NodeLease, Obliterate, Promote, Purge, Reap, RefusalClass,
-    Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle, SettleOutcome, Turn,
-    When,
+    Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle, SettleOutcome, Tick,
+    TimetablePause, TimetablePut, TimetableRemove, TimetableWritten, Turn, When,
 };
 use support::ground::Ground;
 use support::{branded, job, lane, queue};
@@ -138,6 +138,7 @@ async fn timers_and_operators(provoked: &mut Provoked) {
         provoked.refused(class.clone(), Purge { before: None, limit }).await;
         provoked.refused(class, Drain { scheduled: true, limit }).await;
     }
+    schedules(provoked).await;
     // Job 1 is pending, 2 active, 3 scheduled, 4 dead.
     provoked.refused(State, Cancel { id: job(4) }).await;
     provoked.refused(Kind, Cancel { id: branded("ORD", 1) }).await;
@@ -156,6 +157,61 @@ async fn timers_and_operators(provoked: &mut Provoked) {
     }
     let many = vec![Bytes::from_static(b"key"); Look::MAX_SUBJECTS + 1];
     provoked.refused(Limit, Doctor { look: Look::Unique(&many), repair: true }).await;
+}
+
+async fn schedules(provoked: &mut Provoked) {
+    use RefusalClass::{Arg, Kind, State};
+    let (id, group, options) = (Some(job(50)), None, AdmitOptions::default());
+    let tick = Tick {
+        name: "nightly",
+        revision: 7,
+        next_ms: 1_000,
+        from_ms: 1_000,
+        until_ms: None,
+        following_ms: Some(2_000),
+        id,
+        payload: b"p",
+        group,
+        options,
+    };
+    provoked.refused(Kind, Tick { id: Some(branded("ORD", 1)), ..tick }).await;
+    provoked.refused(Arg, Tick { name: "a:b", ..tick }).await;
+    // What comes next is over, and what is due now isn't: time doesn't go back.
+    provoked.refused(Arg, Tick { from_ms: 999, ..tick }).await;
+    provoked.refused(Arg, Tick { until_ms: Some(1_000), ..tick }).await;
+    provoked.refused(Arg, Tick { following_ms: Some(1_000), ..tick }).await;
+    let (timing, options, payload, next_ms) = ("every 1000 0", "{}", &b"p"[..], 4_000_000_000_000);
+    let put = TimetablePut { name: "weekly", mark: 2, timing, options, payload, next_ms };
+    // The mark of the schedule that is there.
+    provoked.refused(State, TimetablePut { mark: 1, ..put }).await;
+    provoked.refused(Arg, TimetablePut { mark: 1 << 22, ..put }).await;
+    provoked.refused(Arg, TimetablePut { options: "[]", ..put }).await;
+    let long = "x".repeat(TimetablePut::MAX_TIMING_BYTES + 1);
+    provoked.refused(Arg, TimetablePut { timing: &long, ..put }).await;
+    provoked.refused(Arg, TimetablePause { name: "", resume: None }).await;
+    provoked.refused(Arg, TimetableRemove { name: &"n".repeat(129) }).await;
+}
+
+/// A queue that has a thousand schedules takes no more, and still takes changes.
+async fn a_thousand_schedules(provoked: &mut Provoked) {
+    let (timing, options, payload, next_ms) = ("every 1000 0", "{}", &b"p"[..], 4_000_000_000_000);
+    let names: Vec<String> = (0..TimetablePut::MAX_SCHEDULES).map(|n| format!("s{n}")).collect();
+    let put = |n: usize| {
+        let (name, mark) = (names[n].as_str(), 100 + u32::try_from(n).unwrap());
+        TimetablePut { name, mark, timing, options, payload, next_ms }
+    };
+    // One is there already.
+    let most = names.len() - 1;
+    for n in 0..most {
+        provoked.ground.fenced.call(&provoked.keys, &put(n)).await.unwrap();
+    }
+    provoked.ground.seeded = provoked.ground.now().await;
+    provoked.refused(RefusalClass::Limit, put(most)).await;
+    let changed = TimetablePut { payload: b"q", ..put(0) };
+    let changed = provoked.ground.fenced.call(&provoked.keys, &changed).await.unwrap();
+    assert_eq!(changed.verdict, TimetableWritten::Changed);
+    provoked.ground.seed().await;
+    provoked.ground.seeded = provoked.ground.now().await;
 }
 
 async fn turns(provoked: &mut Provoked) {
@@ -211,6 +267,7 @@ async fn each_class_of_each_contract_with_a_warm_cache_and_a_cold_one() {
     claims_and_settles(&mut provoked).await;
     timers_and_operators(&mut provoked).await;
     nodes(&mut provoked).await;
+    a_thousand_schedules(&mut provoked).await;
     provoked.refused_bare().await;
     let promised: BTreeSet<(ScriptName, String)> = CONTRACTS
         .iter()

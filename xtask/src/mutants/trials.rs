@@ -43,6 +43,12 @@ const TRIALS: &[Trial] = &[
     Trial { binary: "calls", test: "", env: &[], scripts: &["node_lease", "obliterate"] },
     Trial { binary: "operate_obliterate", test: "", env: &[], scripts: &["obliterate", "drain"] },
     Trial { binary: "operate_reassign", test: "", env: &[], scripts: &["lane_reassign"] },
+    Trial {
+        binary: "timetable",
+        test: "",
+        env: &[],
+        scripts: &["tick", "timetable_put", "timetable_pause", "timetable_remove"],
+    },
     Trial { binary: "doctor_looks", test: "", env: &[], scripts: &["doctor"] },
     Trial { binary: "doctor_planted", test: "", env: &[], scripts: &["doctor"] },
     Trial {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Keys of hashes whose fields are lanes, unique keys or nodes.
-const BY_NAME: [&str; 5] = ["gactive", "glimit", "gweight", "unique", "owners"];
+/// Keys of hashes whose fields are lanes, unique keys, nodes or parts of schedules.
+const BY_NAME: [&str; 6] = ["gactive", "glimit", "gweight", "unique", "owners", "timetable"];
 
 /// The fields, by where they are written.
 #[derive(Debug, Default)]

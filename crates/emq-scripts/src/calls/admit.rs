@@ -36,11 +36,11 @@ impl AdmitOptions<'_> {
         2 * (texts + usize::from(self.max_attempts.is_some()))
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.texts().iter().filter_map(|(_, text)| *text).map(|text| text.len() + 32).sum()
     }
 
-    fn push(&self, cmd: &mut Cmd) {
+    pub(super) fn push(&self, cmd: &mut Cmd) {
         for (field, text) in self.texts() {
             if let Some(text) = text {
                 cmd.push(field);
@@ -337,6 +337,6 @@ fn read_verdict(reply: &Reply) -> Option<Verdict> {
     })
 }
 
-fn push_group(cmd: &mut Cmd, group: Option<BrandedId>) {
+pub(super) fn push_group(cmd: &mut Cmd, group: Option<BrandedId>) {
     cmd.push(group.as_ref().map_or(&[][..], |group| group.as_bytes()));
 }

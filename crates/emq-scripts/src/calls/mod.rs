@@ -9,7 +9,9 @@ mod obliterate;
 mod operator;
 mod reassign;
 mod settle;
+mod tick;
 mod timers;
+mod timetable;
 mod turn;
 
 pub use self::admit::{
@@ -29,7 +31,11 @@ pub use self::settle::{
     Checkpoint, Complete, Completed, Extend, Extended, LAST_ERROR_MAX_BYTES, Release, Retried,
     Retry,
 };
+pub use self::tick::{Tick, TickVerdict, Ticked};
 pub use self::timers::{Promote, Reap, Reaped};
+pub use self::timetable::{
+    TimetablePause, TimetablePaused, TimetablePut, TimetableRemove, TimetableSet, TimetableWritten,
+};
 pub use self::turn::{
     ExtendVerdict, Extension, Settle, SettleOutcome, SettleVerdict, Turn, TurnJob, Turned,
 };

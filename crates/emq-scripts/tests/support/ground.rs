@@ -9,7 +9,22 @@ use super::{fenced, job, lane, queue};
 
 pub(crate) type Args = Vec<Vec<u8>>;
 
-/// A queue with a job in every place, and the version.
+/// A moment that no test reaches, in unix milliseconds.
+const LATER_MS: &str = "4000000000000";
+
+/// A schedule whose next tick is due.
+const NIGHTLY: [(&str, &str); 8] = [
+    ("rev", "7"),
+    ("next", "1000"),
+    ("last", "0"),
+    ("paused", "0"),
+    ("mark", "1"),
+    ("timing", "every 1000 0"),
+    ("options", "{}"),
+    ("payload", "p"),
+];
+
+/// A queue with a job in every place, a schedule, and the version.
 pub(crate) struct Ground {
     pub(crate) valkey: Valkey,
     pub(crate) fenced: Fenced,
@@ -67,6 +82,10 @@ impl Ground {
         push(&["HSET", keys.gactive(), &group, "1"]);
         push(&["HSET", keys.glimit(), &group, "2"]);
         push(&["RPUSH", keys.ring(), &group]);
+        push(&["HSET", keys.timetable(), ":rev", "7", ":mark:1", "nightly"]);
+        for (field, value) in NIGHTLY {
+            push(&["HSET", keys.timetable(), &format!("nightly:{field}"), value]);
+        }
         for reply in self.fenced.connection().pipeline(pipeline).await.unwrap() {
             reply.into_result().unwrap();
         }
@@ -105,6 +124,7 @@ pub(crate) fn good_args(contract: &Contract) -> Args {
         "base" => bytes("emq:{orders}:"),
         "id" if contract.script.as_str().ends_with("enqueue") => bytes(job(50).as_bytes()),
         "id" if contract.script.as_str() == "schedule" => bytes(job(50).as_bytes()),
+        "id" if contract.script.as_str() == "tick" => bytes(job(50).as_bytes()),
         "id" if contract.script.as_str() == "requeue" => bytes(job(4).as_bytes()),
         "id" if contract.script.as_str() == "lane_reassign" => bytes(job(1).as_bytes()),
         "id" if contract.script.as_str() == "remove" => bytes(job(1).as_bytes()),
@@ -117,6 +137,18 @@ pub(crate) fn good_args(contract: &Contract) -> Args {
         "grace_ms" | "durable" | "scheduled" | "force_dead" | "at_ms" | "count" => bytes("0"),
         "force" | "repair" => bytes("1"),
         "look" => bytes("leases"),
+        // The schedule of the seed, whose tick is due; in the put another one, to be new.
+        "name" if contract.script.as_str() == "timetable_put" => bytes("weekly"),
+        "name" => bytes("nightly"),
+        "rev" if contract.script.as_str() == "tick" => bytes("7"),
+        "next_ms" if contract.script.as_str() == "timetable_put" => bytes(LATER_MS),
+        "next_ms" | "from_ms" if contract.script.as_str() == "tick" => bytes("1000"),
+        "following_ms" => bytes("2000"),
+        "paused" => bytes("1"),
+        "rev" | "next_ms" | "until_ms" => bytes("0"),
+        "mark" => bytes("77"),
+        "timing" => bytes("every 1000 0"),
+        "options" => bytes("{}"),
         other => panic!("no sample for {other}"),
     };
     contract.args.iter().map(|name| value(name)).collect()

@@ -7,7 +7,8 @@ use emq_scripts::{
     AdmitOptions, Cancel, Checkpoint, Claim, Complete, Doctor, Drain, Enqueue, EnqueueMany, Extend,
     Extension, LaneClaim, LaneEnqueue, LaneLimit, LanePause, LaneReassign, LaneResume, LaneWeight,
     Look, ManyItem, Nudge, Obliterate, Promote, Purge, QueuePause, QueueResume, Reap, Release,
-    Remove, Requeue, Retry, Schedule, ScriptCall, Seat, Settle, SettleOutcome, Turn, When,
+    Remove, Requeue, Retry, Schedule, ScriptCall, Seat, Settle, SettleOutcome, Tick,
+    TimetablePause, TimetablePut, TimetableRemove, Turn, When,
 };
 
 use super::{job, lane};
@@ -83,5 +84,22 @@ pub(crate) fn each(visitor: &mut impl Visit) {
         settles: &settles,
         extensions: &[Extension { id, token, ticket }],
     });
+    let (name, revision, next_ms) = ("nightly", 7, 1_000);
+    visitor.visit(&Tick {
+        name,
+        revision,
+        next_ms,
+        from_ms: next_ms,
+        until_ms: Some(3_000),
+        following_ms: Some(2_000),
+        id: Some(id),
+        payload,
+        group: Some(group),
+        options,
+    });
+    let (mark, timing, options) = (1, "every 1000 0", "{}");
+    visitor.visit(&TimetablePut { name, mark, timing, options, payload, next_ms });
+    visitor.visit(&TimetablePause { name, resume: Some((revision, Some(next_ms))) });
+    visitor.visit(&TimetableRemove { name });
     visitor.visit(&Nudge);
 }

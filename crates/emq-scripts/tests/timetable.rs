@@ -1,0 +1,185 @@
+//! Schedules: a tick is decided once, and the timetable's revisions and ticks only rise.
+
+mod support;
+
+use emq_keys::QueueKeys;
+use emq_scripts::{
+    AdmitOptions, Claim, Complete, Completed, Fenced, LaneLimit, LanePause, Tick, TickVerdict,
+    Ticked, TimetablePause, TimetablePaused, TimetablePut, TimetableRemove, TimetableSet,
+    TimetableWritten,
+};
+use emq_testkit::Valkey;
+use support::{ask, fenced, job, lane, queue, server_ms};
+
+const NAME: &str = "nightly";
+
+struct Ground {
+    _valkey: Valkey,
+    fenced: Fenced,
+    keys: QueueKeys,
+}
+
+impl Ground {
+    async fn new() -> Ground {
+        let valkey = Valkey::start().unwrap();
+        let fenced = fenced(&valkey).await;
+        Ground { _valkey: valkey, fenced, keys: queue("orders") }
+    }
+
+    async fn now(&self) -> u64 {
+        u64::try_from(server_ms(self.fenced.connection()).await).unwrap()
+    }
+
+    async fn put(&self, timing: &str, next_ms: u64) -> TimetableSet<TimetableWritten> {
+        let (name, mark, options, payload) = (NAME, 1, "{}", &b"p"[..]);
+        let call = TimetablePut { name, mark, timing, options, payload, next_ms };
+        self.fenced.call(&self.keys, &call).await.unwrap()
+    }
+
+    /// A schedule whose tick at 1,000 is due since long ago.
+    async fn due(&self) -> Tick<'static> {
+        let next_ms = self.now().await + 3_600_000;
+        let revision = self.put("every 1000 0", next_ms).await.revision.unwrap();
+        self.plant("nightly:next", "1000").await;
+        tick(revision)
+    }
+
+    async fn plant(&self, field: &str, value: &str) {
+        ask(self.fenced.connection(), &["HSET", self.keys.timetable(), field, value]).await;
+    }
+
+    async fn field(&self, field: &str) -> String {
+        let reply = ask(self.fenced.connection(), &["HGET", self.keys.timetable(), field]).await;
+        String::from_utf8(reply.as_bytes().unwrap().to_vec()).unwrap()
+    }
+
+    async fn number(&self, words: &[&str]) -> i64 {
+        ask(self.fenced.connection(), words).await.as_int().unwrap()
+    }
+
+    async fn tick(&self, call: &Tick<'_>) -> Ticked {
+        self.fenced.call(&self.keys, call).await.unwrap()
+    }
+}
+
+fn tick(revision: u64) -> Tick<'static> {
+    Tick {
+        name: NAME,
+        revision,
+        next_ms: 1_000,
+        from_ms: 1_000,
+        until_ms: None,
+        following_ms: Some(2_000),
+        id: Some(job(1)),
+        payload: b"p",
+        group: None,
+        options: AdmitOptions::default(),
+    }
+}
+
+#[tokio::test]
+async fn of_many_callers_at_once_one_admits_and_the_others_learn_what_comes_next() {
+    let ground = Ground::new().await;
+    let first = ground.due().await;
+    // Two of them work out another tick to follow than the others do.
+    let odd = Tick { following_ms: Some(2_500), ..first };
+    for round in 0..20_u64 {
+        let mut calls = tokio::task::JoinSet::new();
+        for n in 0..5 {
+            let (fenced, keys) = (ground.fenced.clone(), ground.keys.clone());
+            let call = if n % 2 == 0 { first } else { odd };
+            calls.spawn(async move { fenced.call(&keys, &call).await.unwrap() });
+        }
+        let answers = calls.join_all().await;
+        let admitted: Vec<&Ticked> =
+            answers.iter().filter(|it| it.verdict == TickVerdict::Admitted).collect();
+        assert_eq!(admitted.len(), 1, "round {round}: {answers:?}");
+        let next_ms = admitted[0].next_ms;
+        for other in answers.iter().filter(|it| it.verdict != TickVerdict::Admitted) {
+            assert_eq!((other.verdict, other.next_ms), (TickVerdict::Elsewhere, next_ms));
+        }
+        // Its job is done and its row is gone: the tick stays decided.
+        let lease = std::time::Duration::from_secs(60);
+        let claim = Claim { lease, ticket: None };
+        let held = ground.fenced.call(&ground.keys, &claim).await.unwrap().unwrap();
+        let done = Complete { id: held.id, token: held.token, ticket: None };
+        assert_eq!(ground.fenced.call(&ground.keys, &done).await.unwrap(), Completed::Done);
+        assert_eq!(ground.tick(&first).await.verdict, TickVerdict::Elsewhere);
+        assert_eq!(ground.number(&["ZCARD", ground.keys.pending()]).await, 0);
+        ground.plant("nightly:next", "1000").await;
+    }
+}
+
+#[tokio::test]
+async fn what_comes_next_may_be_nothing() {
+    let ground = Ground::new().await;
+    let call = Tick { following_ms: None, ..ground.due().await };
+    assert_eq!(ground.tick(&call).await.next_ms, None);
+    assert_eq!(ground.field("nightly:next").await, "0");
+    assert_eq!(ground.tick(&call).await.verdict, TickVerdict::Elsewhere);
+}
+
+#[tokio::test]
+async fn revisions_and_first_ticks_rise_when_the_clock_goes_back() {
+    let ground = Ground::new().await;
+    let far = ground.now().await + 7_200_000;
+    let first = ground.put("every 1000 0", far).await;
+    assert_eq!(first.verdict, TimetableWritten::New);
+    // As if the clock had been two hours ahead until now.
+    let ahead = first.revision.unwrap() + 7_200_000_000;
+    ground.plant(":rev", &ahead.to_string()).await;
+    ground.plant("nightly:last", &far.to_string()).await;
+
+    let past = ground.put("every 2000 0", far).await;
+    assert_eq!((past.verdict, past.after_ms), (TimetableWritten::Past, far));
+    let changed = ground.put("every 2000 0", far + 1).await;
+    assert_eq!((changed.verdict, changed.revision), (TimetableWritten::Changed, Some(ahead + 1)));
+    let paused = TimetablePause { name: NAME, resume: None };
+    let paused = ground.fenced.call(&ground.keys, &paused).await.unwrap();
+    assert_eq!((paused.verdict, paused.revision), (TimetablePaused::Done, Some(ahead + 2)));
+    let resume = async |next_ms| {
+        let call = TimetablePause { name: NAME, resume: Some((ahead + 2, next_ms)) };
+        ground.fenced.call(&ground.keys, &call).await.unwrap()
+    };
+    assert_eq!(resume(Some(far)).await.verdict, TimetablePaused::Past);
+    // There may be nothing to come.
+    assert_eq!(resume(None).await.verdict, TimetablePaused::Done);
+    assert_eq!(ground.field("nightly:next").await, "0");
+}
+
+#[tokio::test]
+async fn a_table_that_was_made_anew_repeats_no_revision() {
+    let ground = Ground::new().await;
+    let next_ms = ground.now().await + 3_600_000;
+    let mut last = 0;
+    for _ in 0..200 {
+        let revision = ground.put("every 1000 0", next_ms).await.revision.unwrap();
+        assert!(revision > last, "{revision} after {last}");
+        last = revision;
+        let gone = ground.fenced.call(&ground.keys, &TimetableRemove { name: NAME }).await.unwrap();
+        assert!(gone);
+        assert_eq!(ground.number(&["EXISTS", ground.keys.timetable()]).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_tick_into_a_lane_that_cannot_be_served_wakes_nobody() {
+    let ground = Ground::new().await;
+    let call = Tick { group: Some(lane(1)), ..ground.due().await };
+    let park = LanePause { group: lane(1) };
+    ground.fenced.call(&ground.keys, &park).await.unwrap();
+    assert_eq!(ground.tick(&call).await.verdict, TickVerdict::Admitted);
+    assert_eq!(ground.number(&["LLEN", ground.keys.ring()]).await, 0);
+    assert_eq!(ground.number(&["LLEN", ground.keys.wake()]).await, 0);
+    assert_eq!(ground.number(&["ZCARD", &ground.keys.lane(&lane(1))]).await, 1);
+
+    // One with a ceiling and no lease out can be.
+    let limit = LaneLimit { group: lane(2), limit: 1 };
+    ground.fenced.call(&ground.keys, &limit).await.unwrap();
+    let (next_ms, from_ms, following_ms) = (2_000, 2_000, Some(3_000));
+    let (id, group) = (Some(job(2)), Some(lane(2)));
+    let call = Tick { next_ms, from_ms, following_ms, id, group, ..call };
+    assert_eq!(ground.tick(&call).await.verdict, TickVerdict::Admitted);
+    assert_eq!(ground.number(&["LLEN", ground.keys.ring()]).await, 1);
+    assert_eq!(ground.number(&["LLEN", ground.keys.wake()]).await, 1);
+}
