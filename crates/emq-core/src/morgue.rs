@@ -1,5 +1,7 @@
 //! Dead letters.
 
+mod pages;
+
 use std::time::SystemTime;
 
 use emq_keys::{BrandedId, EPOCH_MS, MAX_UNIX_MS, Namespace};

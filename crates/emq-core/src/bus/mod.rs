@@ -1,6 +1,7 @@
 //! The bus: one fenced connection, the queues behind it, and the node that ids are minted on.
 
 mod builder;
+mod clock;
 mod event;
 mod mint;
 

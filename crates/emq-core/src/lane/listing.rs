@@ -86,7 +86,7 @@ impl Lanes {
     }
 
     /// Only the lanes that may have jobs.
-    fn with_jobs(queue: Queue) -> Lanes {
+    pub(super) fn with_jobs(queue: Queue) -> Lanes {
         Lanes::over(queue, &[Fact::Paused, Fact::Leases])
     }
 
@@ -109,6 +109,20 @@ impl Lanes {
         Ok(Some(page))
     }
 
+    /// The names of the next lanes, at most this many, without their facts; none when all were
+    /// read. [`Queue::lane_statuses`](crate::Queue::lane_statuses) reads the facts of those that
+    /// are wanted.
+    ///
+    /// # Errors
+    /// As [`Lanes::page`].
+    pub async fn ids(&mut self, at_most: usize) -> Result<Vec<BrandedId>, Error> {
+        let mut ids = self.peek(at_most).await?;
+        self.taken(ids.len());
+        // They are taken from the end of what was seen.
+        ids.reverse();
+        Ok(ids)
+    }
+
     /// All that is left, page by page.
     ///
     /// # Errors
@@ -121,9 +135,14 @@ impl Lanes {
         Ok(all)
     }
 
-    /// The names of the next page; none at the end. They stay the next until they were
-    /// [taken](Lanes::taken), so that nothing is lost when the reading of their facts fails.
+    /// The names of the next page; none at the end.
     async fn names(&mut self) -> Result<Vec<BrandedId>, Error> {
+        self.peek(PAGE as usize).await
+    }
+
+    /// The next names, at most this many; none at the end. They stay the next until they were
+    /// [taken](Lanes::taken), so that nothing is lost when the reading of their facts fails.
+    pub(super) async fn peek(&mut self, at_most: usize) -> Result<Vec<BrandedId>, Error> {
         while self.waiting.is_empty() {
             match self.from {
                 Source::End => break,
@@ -132,11 +151,11 @@ impl Lanes {
                 Source::Scan { fact, cursor } => self.scan(fact, cursor).await?,
             }
         }
-        let first = self.waiting.len().saturating_sub(PAGE as usize);
+        let first = self.waiting.len().saturating_sub(at_most);
         Ok(self.waiting[first..].to_vec())
     }
 
-    fn taken(&mut self, names: usize) {
+    pub(super) fn taken(&mut self, names: usize) {
         self.waiting.truncate(self.waiting.len().saturating_sub(names));
     }
 
@@ -219,6 +238,20 @@ fn read_scan(reply: &Reply) -> Option<(u64, &[Reply])> {
         _ => return None,
     };
     Some((cursor, members))
+}
+
+impl Queue {
+    /// The depth, leases and settings of some lanes, in order and in one round trip: one read a
+    /// lane, and four.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn lane_statuses(&self, lanes: &[BrandedId]) -> Result<Vec<LaneStatus>, Error> {
+        if lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        statuses(self, lanes).await
+    }
 }
 
 /// The facts of some lanes, in order.

@@ -1,6 +1,7 @@
 //! A lane of a queue: the jobs of one identity, which takes its turn among the others.
 
 mod listing;
+mod sweep;
 mod typed;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use emq_wire::{Cmd, Reply};
 
 pub(crate) use self::listing::backlog;
 pub use self::listing::{LaneStatus, Lanes};
+pub use self::sweep::{LaneSweep, SweptLanes};
 pub use self::typed::TypedLane;
 use crate::error::Error;
 use crate::outcome::Enqueued;
