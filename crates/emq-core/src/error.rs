@@ -2,7 +2,7 @@
 
 use emq_keys::{BrandedId, NodeIdError, QueueNameError};
 use emq_scripts::{CallError, FenceError, FenceFailure, RefusalClass};
-use emq_wire::{ConfigError, WireError};
+use emq_wire::{ConfigError, ServerError, WireError};
 
 use crate::bus::MintingError;
 use crate::payload::CodecError;
@@ -147,6 +147,11 @@ pub enum Error {
         source: Box<CallError>,
     },
 
+    /// Something is wrong with a schedule.
+    #[cfg(feature = "schedules")]
+    #[error("the schedule can't be had so")]
+    Schedule(#[from] crate::schedules::ScheduleError),
+
     /// The bus was closed.
     #[error("the bus is closed; connect another")]
     Closed,
@@ -187,6 +192,10 @@ impl Error {
             | Self::Unconfirmed { .. } => true,
             Self::Refused(error) => error.is_retryable(),
             Self::Call(error) => error.is_retryable(),
+            #[cfg(feature = "schedules")]
+            Self::Schedule(error) => {
+                matches!(error, crate::schedules::ScheduleError::Contended { .. })
+            }
             Self::Config(_)
             | Self::Node(_)
             | Self::QueueName(_)
@@ -200,6 +209,20 @@ impl Error {
             | Self::NotDurable { .. }
             | Self::Closed => false,
         }
+    }
+
+    /// Whether the server doesn't let this user in, or not do what was asked: a wrong password, none
+    /// where one is needed, or a right that the user doesn't have.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(server) = error.downcast_ref::<ServerError>() {
+                return matches!(server.class(), "WRONGPASS" | "NOAUTH" | "NOPERM");
+            }
+            cause = error.source();
+        }
+        false
     }
 
     /// The fence's own reason, when it refused.

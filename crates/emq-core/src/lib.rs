@@ -55,6 +55,9 @@ mod morgue;
 mod outcome;
 mod payload;
 mod queue;
+mod queues;
+#[cfg(feature = "schedules")]
+mod schedules;
 mod ticket;
 mod worker;
 
@@ -64,14 +67,20 @@ pub use crate::bus::{Bus, BusBuilder, BusEvent, MintingError};
 pub use crate::doctor::{Doctor, DoctorReport};
 pub use crate::durability::Durability;
 pub use crate::error::{Error, NotDurable};
-pub use crate::lane::{Lane, LaneStatus, Lanes, TypedLane};
+pub use crate::lane::{Lane, LaneStatus, LaneSweep, Lanes, SweptLanes, TypedLane};
 pub use crate::lease::{Hold, Lease};
 pub use crate::morgue::{Morgue, RequeuedAll};
 pub use crate::outcome::{DrainScope, Enqueued};
 pub use crate::payload::{Codec, CodecError, Json, PAYLOAD_CAP_DEFAULT, Raw};
 pub use crate::queue::{
-    Counts, Due, EnqueueOptions, Failure, JobRecord, JobState, ManyError, NewJob, Queue, Said,
-    TypedQueue, Verdict,
+    Counts, Due, EnqueueOptions, Explained, Failure, JobRecord, JobState, ManyError, NewJob, Queue,
+    Said, Standing, Timed, TypedQueue, Verdict, Vitals,
+};
+pub use crate::queues::Queues;
+#[cfg(feature = "schedules")]
+pub use crate::schedules::{
+    Missed, Put, QueueSchedules, Schedule, ScheduleError, ScheduleRecord, Scheduler,
+    SchedulerPhase, SchedulerStatus, SchedulerTotals, Schedules, Timing, TimingError,
 };
 pub use crate::worker::{
     CancelReason, Handled, Handler, Job, JobError, NoHandler, Phase, Rates, StopReport, Totals,

@@ -9,6 +9,7 @@ use emq_wire::{Cmd, Pipeline, Reply, WireError};
 
 use super::options::unix_ms;
 use super::{JobRecord, Queue};
+use crate::bus::Bus;
 use crate::error::Error;
 use crate::lane::backlog;
 
@@ -175,14 +176,22 @@ impl Queue {
     }
 
     pub(crate) async fn read(&self, cmd: Cmd) -> Result<Reply, Error> {
-        let reply = self.bus().fenced().connection().command(cmd).await;
-        reply.map_err(|error| Error::of_wire(None, error))
+        read_one(self.bus(), cmd).await
     }
 
     pub(crate) async fn read_all(&self, cmds: Pipeline) -> Result<Vec<Reply>, Error> {
-        let replies = self.bus().fenced().connection().pipeline(cmds).await;
-        replies.map_err(|error| Error::of_wire(None, error))
+        read_all(self.bus(), cmds).await
     }
+}
+
+pub(crate) async fn read_one(bus: &Bus, cmd: Cmd) -> Result<Reply, Error> {
+    let reply = bus.fenced().connection().command(cmd).await;
+    reply.map_err(|error| Error::of_wire(None, error))
+}
+
+pub(crate) async fn read_all(bus: &Bus, cmds: Pipeline) -> Result<Vec<Reply>, Error> {
+    let replies = bus.fenced().connection().pipeline(cmds).await;
+    replies.map_err(|error| Error::of_wire(None, error))
 }
 
 /// The members that are ids; nothing else is ever in these sets.

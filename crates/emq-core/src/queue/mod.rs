@@ -3,14 +3,17 @@
 mod admit;
 mod browse;
 mod claim;
+mod explain;
 mod many;
 mod meters;
 mod operate;
 mod options;
 mod record;
 mod settle;
+mod timed;
 mod timers;
 mod typed;
+mod vitals;
 
 use std::fmt;
 
@@ -18,13 +21,17 @@ use emq_keys::{BrandedId, QueueKeys, QueueName};
 use emq_scripts::{CallError, ScriptCall};
 
 pub use self::browse::Counts;
-pub(crate) use self::browse::{count, ids, misread};
+pub(crate) use self::browse::{count, ids, misread, read_all, read_one};
+pub use self::explain::{Explained, Standing};
 pub use self::many::{ManyError, NewJob, Verdict};
 pub(crate) use self::options::unix_ms;
 pub use self::options::{Due, EnqueueOptions, Said};
 pub use self::record::{JobRecord, JobState};
 pub use self::settle::Failure;
+pub use self::timed::Timed;
+pub(crate) use self::timers::server_ms;
 pub use self::typed::TypedQueue;
+pub use self::vitals::Vitals;
 use crate::bus::Bus;
 use crate::doctor::Doctor;
 use crate::lane::{Lane, Lanes};
