@@ -15,6 +15,7 @@ mod postgres;
 mod protocol;
 #[cfg(test)]
 mod readme;
+mod referee;
 mod rung;
 mod sh;
 mod test;
@@ -76,6 +77,8 @@ enum Task {
     Protocol(protocol::Args),
     /// Break each script on purpose, in small ways, and require that somebody notices
     Mutants(mutants::Args),
+    /// Measure ours beside every rival, on this machine, in one run
+    Referee(referee::Args),
     /// Fuzz the RESP decoder
     Fuzz(fuzz::Args),
 }
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         Task::Figures(args) => figures::run(&args),
         Task::Protocol(args) => protocol::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Referee(args) => referee::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {
