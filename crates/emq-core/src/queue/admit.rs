@@ -89,6 +89,12 @@ impl Queue {
         }
     }
 
+    /// Counts a job that was admitted by another script than an enqueue's.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn count_admission(&self, admitted: &Admitted) {
+        Admissions::of(admitted).tell(self.name());
+    }
+
     async fn admit<C>(
         &self,
         id: BrandedId,

@@ -5,6 +5,7 @@ use emq_scripts::{
     Cancel, Cancelled, Drain, LaneReassign, LaneReassignBacklog, Nudge, Obliterate, Promote,
     QueuePause, QueueResume, Reap, Reaped, Reassigned, Remove, Removed, Switched,
 };
+use emq_wire::Cmd;
 
 use super::Queue;
 use crate::error::Error;
@@ -120,7 +121,7 @@ impl Queue {
         }
     }
 
-    /// Takes a paused queue down, its jobs, lanes and settings, a thousand jobs at a time. Answers
+    /// Takes a paused queue down, its jobs, lanes, settings and schedules, a thousand jobs at a time. Answers
     /// how many jobs went. What producers admit meanwhile goes too, until the last key goes; what
     /// they admit after that is the start of a new queue, which isn't paused.
     ///
@@ -146,6 +147,8 @@ impl Queue {
             let step = self.call(&Obliterate { force, limit: STEP }).await;
             let step = step.map_err(Error::of_queue)?;
             removed += step.removed;
+            // The script is older than schedules. It has agreed that the queue goes.
+            self.read(Cmd::new("UNLINK").arg(self.keys().timetable())).await?;
             if !step.left {
                 return Ok(removed);
             }
