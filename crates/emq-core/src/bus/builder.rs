@@ -14,6 +14,7 @@ use super::{Bus, BusEvent, Shared};
 use crate::durability::DurablePath;
 use crate::error::Error;
 use crate::payload::PAYLOAD_CAP_DEFAULT;
+use crate::queue::Gatherer;
 use crate::ticket::Tickets;
 
 /// The variable that fixes the node.
@@ -136,6 +137,7 @@ impl BusBuilder {
             durable_within: self.durable_within,
             payload_cap: self.payload_cap,
             tickets: Tickets::fresh(),
+            gatherer: Gatherer::default(),
             events: events.clone(),
         });
         tokio::spawn(keep_node(Arc::downgrade(&shared)));

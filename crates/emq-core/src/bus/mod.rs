@@ -20,7 +20,7 @@ use self::mint::Mint;
 pub use self::mint::MintingError;
 use crate::durability::DurablePath;
 use crate::error::Error;
-use crate::queue::Queue;
+use crate::queue::{Gatherer, Queue};
 use crate::ticket::Tickets;
 
 /// A connection to a deployment. Cheap to clone; clones share everything.
@@ -47,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) durable_within: Duration,
     pub(crate) payload_cap: usize,
     pub(crate) tickets: Tickets,
+    pub(crate) gatherer: Gatherer,
     events: broadcast::Sender<BusEvent>,
 }
 

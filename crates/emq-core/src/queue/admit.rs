@@ -2,11 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use emq_keys::BrandedId;
 use emq_scripts::{Admitted, Enqueue, LaneEnqueue, Schedule, ScriptCall};
 
 use super::meters::Admissions;
-use super::{EnqueueOptions, Queue};
+use super::{EnqueueOptions, NewJob, Queue};
 use crate::durability::Durability;
 use crate::error::{Error, NotDurable};
 use crate::outcome::Enqueued;
@@ -72,6 +73,14 @@ impl Queue {
             None => self.bus().mint_job().await?,
         };
         let durable = options.durability.waits();
+        let gathers = options.when.is_none() && !durable;
+        let under_way = gathers.then(|| self.bus().0.gatherer.begin());
+        if under_way.as_ref().is_some_and(|under_way| !under_way.alone) {
+            let job = NewJob::of(id, Bytes::copy_from_slice(payload), group, options.clone());
+            if let Some(outcome) = self.gathered(job).await {
+                return outcome;
+            }
+        }
         let admit = options.admit();
         match (options.when, group) {
             (None, None) => {

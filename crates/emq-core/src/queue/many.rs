@@ -34,6 +34,15 @@ impl NewJob {
         NewJob { id, payload: payload.into(), group: None, options: EnqueueOptions::new() }
     }
 
+    pub(super) fn of(
+        id: BrandedId,
+        payload: Bytes,
+        group: Option<BrandedId>,
+        options: EnqueueOptions,
+    ) -> NewJob {
+        NewJob { id, payload, group, options }
+    }
+
     /// With options. Its id is the one given to [`NewJob::new`] and its durability the call's,
     /// whatever the options say.
     #[must_use]
@@ -278,7 +287,7 @@ impl Queue {
     }
 }
 
-fn item(job: &NewJob, now_ms: u64) -> ManyItem<'_> {
+pub(super) fn item(job: &NewJob, now_ms: u64) -> ManyItem<'_> {
     let run_at_ms = job.options.when.map(|when| match when {
         When::At(unix_ms) => unix_ms,
         When::In(delay) => {
@@ -305,20 +314,25 @@ fn may_have_run(error: &Error) -> bool {
 /// Cuts a list at the bounds of one call.
 fn cut(jobs: &[NewJob]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
-    for (at, job) in jobs.iter().enumerate() {
-        let full = at - start == EnqueueMany::MAX_ITEMS
-            || bytes + job.payload.len() > EnqueueMany::MAX_PAYLOAD_BYTES;
-        if full && at > start {
-            ranges.push(start..at);
-            (start, bytes) = (at, 0);
-        }
-        bytes += job.payload.len();
-    }
-    if start < jobs.len() {
-        ranges.push(start..jobs.len());
+    let mut start = 0;
+    while start < jobs.len() {
+        let sizes = jobs[start..].iter().map(|job| job.payload.len());
+        let end = start + fit(sizes, EnqueueMany::MAX_ITEMS);
+        ranges.push(start..end);
+        start = end;
     }
     ranges
+}
+
+/// How many of these payloads one call can carry; one that no call can hold goes alone, for the
+/// script to refuse.
+pub(super) fn fit(sizes: impl Iterator<Item = usize>, jobs_max: usize) -> usize {
+    let mut bytes = 0;
+    let within = sizes.take(jobs_max).take_while(|size| {
+        bytes += size;
+        bytes <= EnqueueMany::MAX_PAYLOAD_BYTES
+    });
+    within.count().max(1)
 }
 
 fn conclude(
@@ -362,7 +376,6 @@ mod tests {
         assert_eq!(cut(&jobs(&[1; 801])), [0..400, 400..800, 800..801]);
         let half = EnqueueMany::MAX_PAYLOAD_BYTES / 2;
         assert_eq!(cut(&jobs(&[half, half, 1, half])), [0..2, 2..4]);
-        // One that no call can hold goes alone, for the script to refuse.
         assert_eq!(cut(&jobs(&[1, half * 3, 1])), [0..1, 1..2, 2..3]);
     }
 }
