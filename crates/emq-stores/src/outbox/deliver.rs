@@ -17,11 +17,16 @@ pub(super) struct Delivered {
     pub(super) duplicates: u64,
     /// Settled because another job holds their unique key.
     pub(super) held: u64,
+    /// Queues that took all that they were sent.
+    pub(super) passed: Vec<String>,
+    /// Queues that refuse whatever they are sent, and why.
+    pub(super) stuck: Vec<(String, Error)>,
     /// Why the rest stays where it is.
     pub(super) error: Option<Error>,
 }
 
-/// Sends a batch, queue by queue. A failure leaves the rest of the batch where it is.
+/// Sends a batch, queue by queue. A failure of the bus leaves the rest of the batch where it is; a
+/// queue that can't take its jobs doesn't keep the others from theirs.
 pub(super) async fn deliver(bus: &Bus, rows: &[Row], durability: Durability) -> Delivered {
     let mut delivered = Delivered::default();
     let mut queues: BTreeMap<&str, Vec<NewJob>> = BTreeMap::new();
@@ -35,9 +40,14 @@ pub(super) async fn deliver(bus: &Bus, rows: &[Row], durability: Durability) -> 
         }
     }
     for (queue, jobs) in queues {
-        delivered.send(bus, queue, &jobs, durability).await;
-        // A queue that can't take its jobs doesn't keep the others from theirs.
-        if delivered.error.as_ref().is_some_and(Error::is_retryable) {
+        match delivered.send(bus, queue, &jobs, durability).await {
+            Ok(()) => delivered.passed.push(queue.to_owned()),
+            Err(error) if is_of_the_queue(&error) => {
+                delivered.stuck.push((queue.to_owned(), error));
+            }
+            Err(error) => delivered.error = Some(error),
+        }
+        if delivered.error.is_some() {
             break;
         }
     }
@@ -47,12 +57,18 @@ pub(super) async fn deliver(bus: &Bus, rows: &[Row], durability: Durability) -> 
 impl Delivered {
     /// One job that the bus refuses has its whole chunk refused, unnamed: what is left is halved
     /// until the job stands alone, and only then is it to blame.
-    async fn send(&mut self, bus: &Bus, name: &str, jobs: &[NewJob], durability: Durability) {
+    async fn send(
+        &mut self,
+        bus: &Bus,
+        name: &str,
+        jobs: &[NewJob],
+        durability: Durability,
+    ) -> Result<(), Error> {
         let queue = match bus.queue(name) {
             Ok(queue) => queue,
             Err(error) => {
                 jobs.iter().for_each(|job| self.refuse(name, job, error.to_string()));
-                return;
+                return Ok(());
             }
         };
         let mut left = vec![jobs.to_vec()];
@@ -66,8 +82,7 @@ impl Delivered {
             };
             error.known.iter().for_each(|verdict| self.note(name, *verdict));
             if !is_about_the_jobs(&error.cause) {
-                self.error = Some(error.cause);
-                return;
+                return Err(error.cause);
             }
             let open = |job: &&NewJob| !error.known.iter().any(|known| known.id() == job.id());
             let open: Vec<NewJob> = jobs.iter().filter(open).cloned().collect();
@@ -81,6 +96,7 @@ impl Delivered {
                 }
             }
         }
+        Ok(())
     }
 
     fn note(&mut self, queue: &str, verdict: Verdict) {
@@ -117,9 +133,16 @@ fn is_about_the_jobs(error: &Error) -> bool {
     }
 }
 
-fn words(error: &Error) -> String {
+/// Whether the error is one queue's, such as a key of a foreign type, or one that this user may not
+/// touch. What passes by itself is the server's or the connection's.
+fn is_of_the_queue(error: &Error) -> bool {
+    matches!(error, Error::Call(_) | Error::State { .. }) && !error.is_retryable()
+}
+
+/// An error and its causes.
+pub(super) fn words(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
+    let mut cause = error.source();
     while let Some(error) = cause {
         words.push_str(": ");
         words.push_str(&error.to_string());

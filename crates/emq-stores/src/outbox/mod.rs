@@ -14,9 +14,12 @@
 mod deliver;
 mod error;
 mod listen;
+mod pace;
 #[cfg(any(feature = "tokio-postgres", feature = "sqlx"))]
 mod postgres;
+mod refused;
 mod relay;
+mod rounds;
 mod row;
 mod shelf;
 #[cfg(feature = "sqlite")]
@@ -25,6 +28,7 @@ mod status;
 mod writer;
 
 pub use self::error::{OutboxError, RelayError};
+pub use self::refused::{Refused, Ruling};
 pub use self::relay::Relay;
 pub use self::shelf::Shelf;
 pub use self::status::RelayStatus;

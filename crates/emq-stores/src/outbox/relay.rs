@@ -1,20 +1,19 @@
 //! The relay: an owner that moves committed rows to the bus.
 
 use std::fmt;
-use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use emq_core::{Bus, Durability, Error};
+use emq_core::Bus;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::deliver::{Delivered, deliver};
 use super::error::RelayError;
+use super::listen::Listen;
+use super::rounds::Rounds;
 use super::shelf::{Batch, Shelf};
-use super::status::{RelayStatus, tell};
+use super::status::RelayStatus;
 use crate::error::StoreError;
 
 /// Rows of one batch, unless said.
@@ -23,9 +22,6 @@ const BATCH: usize = 200;
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long a row in SQLite stays with a relay that doesn't come back, unless said.
 const HELD_FOR: Duration = Duration::from_secs(30);
-/// Pauses after failures double from the first to the last.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 type Hook = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -38,27 +34,30 @@ type Hook = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sy
 /// In a tree it is an owner: `Owner::service("relay", move |stop| relay.clone().run(stop))`.
 #[derive(Clone)]
 pub struct Relay {
-    shelf: Shelf,
-    bus: Bus,
-    settings: Settings,
-    wake: Arc<Notify>,
-    status: Arc<watch::Sender<RelayStatus>>,
-    before_delete: Option<Hook>,
+    pub(super) shelf: Shelf,
+    pub(super) bus: Bus,
+    pub(super) settings: Settings,
+    pub(super) wake: Arc<Notify>,
+    pub(super) status: Arc<watch::Sender<RelayStatus>>,
+    pub(super) before_delete: Option<Hook>,
+    listen: Listen,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Settings {
+pub(super) struct Settings {
     batch: usize,
-    sweep: Duration,
+    pub(super) sweep: Duration,
     held_for: Duration,
-    volatile: bool,
+    pub(super) volatile: bool,
 }
 
 impl Relay {
     /// A relay from an outbox to a bus.
     pub fn new(outbox: impl Into<Shelf>, bus: Bus) -> Relay {
+        let shelf = outbox.into();
         Relay {
-            shelf: outbox.into(),
+            listen: Listen::of(&shelf),
+            shelf,
             bus,
             settings: Settings { batch: BATCH, sweep: SWEEP, held_for: HELD_FOR, volatile: false },
             wake: Arc::new(Notify::new()),
@@ -110,6 +109,24 @@ impl Relay {
         self
     }
 
+    /// Listens for commits on a connection of tokio-postgres of its own, which is made from
+    /// `config` with `tls` ([`tokio_postgres::NoTls`], for instance) and made again when it is lost.
+    /// Without it the relay finds them at its sweep, since the pool hands no notifications out;
+    /// with sqlx it isn't needed.
+    #[cfg(feature = "tokio-postgres")]
+    #[must_use]
+    pub fn listen<T>(mut self, config: tokio_postgres::Config, tls: T) -> Relay
+    where
+        T: tokio_postgres::tls::MakeTlsConnect<tokio_postgres::Socket>,
+        T: Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as tokio_postgres::tls::TlsConnect<tokio_postgres::Socket>>::Future: Send,
+    {
+        self.listen = Listen::tokio(config, tls);
+        self
+    }
+
     /// Has it look now: call it after a commit in this process where nothing else tells the relay
     /// (SQLite).
     pub fn wake(&self) {
@@ -123,135 +140,28 @@ impl Relay {
     }
 
     /// Works until `stop` fires: the batch in hand is finished first. While the bus or the database
-    /// is out of reach the rows stay where they are, and it tries again after growing pauses.
+    /// is out of reach the rows stay where they are, and it tries again after growing pauses. So it
+    /// does when a server that synced has come back as one that doesn't: the rows are held until it
+    /// does, and [`RelayStatus::not_durable`] says why. A queue that refuses its jobs as a whole is
+    /// left out for a while, and the others go on ([`RelayStatus::stuck`]).
     ///
     /// # Errors
-    /// [`RelayError::NotDurable`] when the server doesn't sync, unless that is allowed;
+    /// [`RelayError::NotDurable`] when the server doesn't sync at the start, unless that is allowed;
     /// [`RelayError::Bus`] and [`RelayError::Store`] when they refuse for good.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RelayError> {
-        let listening = super::listen::listen(&self.shelf, Arc::clone(&self.wake));
         tokio::select! {
-            outcome = self.work(&stop) => outcome,
-            never = listening => match never {},
+            outcome = Rounds::new(&self).run(&stop) => outcome,
+            never = self.listen.run(&self.wake) => match never {},
         }
     }
 
-    async fn work(&self, stop: &CancellationToken) -> Result<(), RelayError> {
-        let mut pause = PAUSE_MIN;
-        while !stop.is_cancelled() {
-            let wait = match self.round().await {
-                Ok(0) => {
-                    pause = PAUSE_MIN;
-                    self.settings.sweep
-                }
-                Ok(_) => {
-                    pause = PAUSE_MIN;
-                    continue;
-                }
-                Err(failure) => {
-                    self.note_failure(failure)?;
-                    let wait = pause;
-                    pause = (pause * 2).min(PAUSE_MAX);
-                    // A wake doesn't cut a pause short: the bus is no nearer for one more row.
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = tokio::time::sleep(wait) => {}
-                    }
-                    continue;
-                }
-            };
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = self.wake.notified() => {}
-                () = tokio::time::sleep(wait) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// One batch. Answers how many rows it settled or refused.
-    async fn round(&self) -> Result<usize, Failure> {
-        let durability = self.durability().await?;
-        let mark = mark();
+    pub(super) async fn take(
+        &self,
+        mark: String,
+        left_out: &[String],
+    ) -> Result<Batch, StoreError> {
         let Settings { batch, held_for, .. } = self.settings;
-        let batch = self.shelf.take(mark, batch, held_for).await?;
-        if batch.rows.is_empty() {
-            batch.conclude(Vec::new(), Vec::new()).await?;
-            self.measure().await?;
-            return Ok(0);
-        }
-        self.move_on(batch, durability).await
-    }
-
-    async fn move_on(&self, batch: Batch, durability: Durability) -> Result<usize, Failure> {
-        let delivered = deliver(&self.bus, &batch.rows, durability).await;
-        if let Some(hook) = &self.before_delete {
-            hook().await;
-        }
-        let Delivered { settled, refused, admitted, duplicates, held, error } = delivered;
-        for (queue, id, reason) in &refused {
-            tracing::warn!(queue, id, reason, "the bus will never take a job of the outbox");
-        }
-        let done = settled.len() + refused.len();
-        batch.conclude(settled, refused).await?;
-        self.status.send_modify(|status| {
-            status.admitted += admitted;
-            status.duplicates += duplicates;
-            status.held += held;
-        });
-        match error {
-            Some(error) => Err(Failure::Bus(error)),
-            None => {
-                self.status.send_modify(|status| status.last_error = None);
-                Ok(done)
-            }
-        }
-    }
-
-    /// What the server can promise. It is asked before each batch (the answer is kept as long as
-    /// the connection), since it may have come back without its append-only file.
-    async fn durability(&self) -> Result<Durability, Failure> {
-        match self.bus.check_fsynced().await {
-            Ok(()) => Ok(Durability::Fsynced),
-            Err(Error::NotDurable { .. }) if self.settings.volatile => Ok(Durability::Volatile),
-            Err(error) => Err(Failure::Bus(error)),
-        }
-    }
-
-    async fn measure(&self) -> Result<(), Failure> {
-        let depth = self.shelf.depth().await?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let oldest = depth.oldest_ms.and_then(|ms| u64::try_from(ms).ok());
-        let oldest = oldest.map_or(since, Duration::from_millis);
-        self.status.send_modify(|status| {
-            status.depth = depth.waiting;
-            status.refused = depth.refused;
-            status.lag = since.saturating_sub(oldest);
-            status.last_error = None;
-            tell(status);
-        });
-        Ok(())
-    }
-
-    /// Notes a failure, and answers an error when no repetition helps.
-    fn note_failure(&self, failure: Failure) -> Result<(), RelayError> {
-        tracing::warn!(%failure, "the relay failed; the rows stay");
-        self.status.send_modify(|status| {
-            status.failures += 1;
-            status.last_error = Some(failure.to_string());
-            tell(status);
-        });
-        match failure {
-            Failure::Bus(error @ Error::NotDurable { .. }) => Err(RelayError::NotDurable(error)),
-            Failure::Bus(error @ (Error::Closed | Error::Refused(_) | Error::Config(_)))
-                if !error.is_retryable() =>
-            {
-                Err(RelayError::Bus(error))
-            }
-            Failure::Store(error) if !error.is_retryable() => Err(RelayError::Store(error)),
-            Failure::Store(error @ StoreError::Closed) => Err(RelayError::Store(error)),
-            Failure::Bus(_) | Failure::Store(_) => Ok(()),
-        }
+        self.shelf.take(mark, batch, held_for, left_out).await
     }
 }
 
@@ -263,26 +173,4 @@ impl fmt::Debug for Relay {
             .field("status", &*self.status.borrow())
             .finish_non_exhaustive()
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("the bus did not take the jobs: {0}")]
-    Bus(Error),
-    #[error("the outbox could not be read or written: {0}")]
-    Store(#[from] StoreError),
-}
-
-/// A mark that no other batch of any process has.
-fn mark() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{since}-{next}", std::process::id())
-}
-
-/// For databases that tell nothing.
-#[allow(dead_code)] // Used where no feature gives a listener.
-pub(super) async fn silence() -> std::convert::Infallible {
-    pending().await
 }

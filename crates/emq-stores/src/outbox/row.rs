@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use emq_core::{Due, EnqueueOptions, NewJob};
-use emq_keys::{BrandedId, Namespace, QueueName};
+use emq_keys::{BrandedId, IdError, Namespace, QueueName};
 
 use super::error::OutboxError;
-use crate::error::StoreError;
 
 /// The latest due time that the bus takes, unix milliseconds.
 const DUE_MAX_MS: u64 = 1 << 42;
@@ -97,10 +96,8 @@ pub(super) struct Read {
 
 impl Read {
     /// The job again. Only a hand could have put there what is none.
-    pub(super) fn into_row(self) -> Result<Row, StoreError> {
-        let id = |text: &str| {
-            BrandedId::parse(text.as_bytes()).map_err(|error| StoreError::Database(error.into()))
-        };
+    pub(super) fn into_row(self) -> Result<Row, IdError> {
+        let id = |text: &str| BrandedId::parse(text.as_bytes());
         let mut options = EnqueueOptions::new();
         if let Some(kind) = self.kind {
             options = options.kind(kind);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Row as SqlRow, params};
 
-use super::row::{Columns, Read, Row};
+use super::refused::Refused;
+use super::row::{Columns, Read};
 use super::writer::Placed;
 use crate::error::StoreError;
 use crate::sqlite::{Sqlite, schema};
@@ -48,6 +49,7 @@ const TAKE: &str = "
     WHERE rowid IN (
         SELECT rowid FROM emq_outbox
         WHERE refused IS NULL AND (claimed_till <= ?2 OR claimed_till > ?2 + ?3)
+          AND queue NOT IN (SELECT value FROM json_each(?5))
         ORDER BY id LIMIT ?4
     )
     RETURNING queue, id, payload, lane, kind, headers, max_attempts, unique_key, due_ms";
@@ -84,22 +86,19 @@ pub(super) async fn take(
     mark: String,
     limit: usize,
     held_for: Duration,
-) -> Result<Vec<Row>, StoreError> {
+    left_out: &[String],
+) -> Result<Vec<Read>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let held_ms = i64::try_from(held_for.as_millis()).unwrap_or(i64::MAX / 4);
+    let left_out = serde_json::to_string(left_out).map_err(|e| StoreError::Encode(e.into()))?;
     db.transaction(move |tx| {
         let now_ms: i64 =
             tx.query_row("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)", (), |row| {
                 row.get(0)
             })?;
         let mut statement = tx.prepare_cached(TAKE)?;
-        let taken = statement.query_map(params![mark, now_ms, held_ms, limit], read)?;
-        let rows: Result<Vec<Read>, _> = taken.collect();
-        let rows: Result<Vec<Row>, _> = rows?.into_iter().map(Read::into_row).collect();
-        let mut rows = rows?;
-        // RETURNING promises no order.
-        rows.sort_by_key(|row| row.job.id());
-        Ok(rows)
+        let taken = statement.query_map(params![mark, now_ms, held_ms, limit, left_out], read)?;
+        Ok(taken.collect::<Result<Vec<Read>, _>>()?)
     })
     .await
 }
@@ -143,15 +142,63 @@ pub(super) async fn conclude(
     .await
 }
 
-/// How many rows wait, how many are refused, and when the first that waits was put there.
+/// How many rows wait, how many are refused, and how long the first has waited, in milliseconds.
 pub(super) async fn depth(db: &Sqlite) -> Result<(i64, i64, Option<i64>), StoreError> {
     db.with(|connection| {
         let count = "SELECT count(*) FILTER (WHERE refused IS NULL),
                             count(*) FILTER (WHERE refused IS NOT NULL),
-                            min(created_ms) FILTER (WHERE refused IS NULL) FROM emq_outbox";
+                            CAST(unixepoch('subsec') * 1000 AS INTEGER)
+                                - min(created_ms) FILTER (WHERE refused IS NULL)
+                     FROM emq_outbox";
         let row =
             connection.query_row(count, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         Ok(row)
     })
     .await
+}
+
+/// Refused rows behind this queue and id, in the order of both.
+pub(super) async fn refused(
+    db: &Sqlite,
+    limit: usize,
+    (queue, id): (String, String),
+) -> Result<Vec<Refused>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    db.with(move |connection| {
+        let mut select = connection.prepare_cached(
+            "SELECT queue, id, refused, payload, lane, kind, created_ms FROM emq_outbox
+             WHERE refused IS NOT NULL AND (queue, id) > (?1, ?2) ORDER BY queue, id LIMIT ?3",
+        )?;
+        let rows = select.query_map(params![queue, id, limit], |row| {
+            Ok(Refused {
+                queue: row.get(0)?,
+                id: row.get(1)?,
+                reason: row.get(2)?,
+                payload: row.get::<_, Vec<u8>>(3)?.into(),
+                lane: row.get(4)?,
+                kind: row.get(5)?,
+                written_at: super::refused::moment(row.get(6)?),
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    })
+    .await
+}
+
+/// Whether a refused row was there, which waits again now.
+pub(super) async fn readmit(db: &Sqlite, queue: &str, id: &str) -> Result<bool, StoreError> {
+    let readmit = "UPDATE emq_outbox SET refused = NULL, claim = NULL, claimed_till = 0
+                   WHERE queue = ?1 AND id = ?2 AND refused IS NOT NULL";
+    change(db, readmit, queue, id).await
+}
+
+/// Whether a refused row was there, which is gone now.
+pub(super) async fn discard(db: &Sqlite, queue: &str, id: &str) -> Result<bool, StoreError> {
+    let discard = "DELETE FROM emq_outbox WHERE queue = ?1 AND id = ?2 AND refused IS NOT NULL";
+    change(db, discard, queue, id).await
+}
+
+async fn change(db: &Sqlite, sql: &'static str, queue: &str, id: &str) -> Result<bool, StoreError> {
+    let (queue, id) = (queue.to_owned(), id.to_owned());
+    db.with(move |connection| Ok(connection.execute(sql, params![queue, id])? == 1)).await
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use emq_core::{Bus, Queue};
 use emq_keys::{BrandedId, Minter, NodeId};
 use emq_stores::StoreError;
-use emq_stores::outbox::{Outbox, OutboxError, Placed, Relay, RelayError};
+use emq_stores::outbox::{Outbox, OutboxError, Placed, Relay, RelayError, RelayStatus};
 use emq_stores::sqlite::Sqlite;
 use emq_testkit::{Fsync, Valkey};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How long a test waits for what must happen. Only a test that fails waits this long.
@@ -68,6 +69,25 @@ impl Ground {
         id
     }
 
+    /// Jobs alone, in one transaction.
+    pub(crate) async fn put(&self, queue: &'static str, count: usize) {
+        let outbox = self.outbox.clone();
+        let put = self.db.transaction(move |tx| {
+            for n in 0..count {
+                let _ = outbox.enqueue_sqlite(tx, queue, &outbox.job(n.to_string())?)?;
+            }
+            Ok::<_, OutboxError>(())
+        });
+        put.await.unwrap();
+    }
+
+    /// What only a hand, or another program, can have written.
+    pub(crate) async fn spoil(&self, sql: &'static str) {
+        let spoil =
+            self.db.with(move |connection| Ok::<_, StoreError>(connection.execute(sql, ())?));
+        assert_eq!(spoil.await.unwrap(), 1, "{sql}");
+    }
+
     pub(crate) async fn rows(&self, of: &'static str) -> i64 {
         self.db
             .with(move |connection| {
@@ -88,9 +108,19 @@ impl Ground {
     }
 }
 
+/// Waits until a relay says of itself what is expected.
+pub(crate) async fn said(
+    status: &mut watch::Receiver<RelayStatus>,
+    expected: impl FnMut(&RelayStatus) -> bool,
+) -> RelayStatus {
+    let seen = tokio::time::timeout(PATIENCE, status.wait_for(expected)).await;
+    seen.expect("the relay says it").unwrap().clone()
+}
+
 /// Runs a relay until the test's end, and says how it ended.
-pub(crate) fn start(relay: Relay) -> (CancellationToken, tokio::task::JoinHandle<Result<(), RelayError>>) {
+pub(crate) fn start(
+    relay: Relay,
+) -> (CancellationToken, tokio::task::JoinHandle<Result<(), RelayError>>) {
     let stop = CancellationToken::new();
     (stop.clone(), tokio::spawn(relay.run(stop)))
 }
-
