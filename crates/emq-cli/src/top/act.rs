@@ -3,8 +3,12 @@
 use emq_core::{Bus, Error, Lane, Requeued, Switched};
 use emq_keys::{BrandedId, QueueName};
 
+use super::draw::text::cut_name;
 use super::model::Act;
 use crate::exit::chain;
+
+/// How much of a queue's name a line has room for.
+const NAME: usize = 40;
 
 /// The line, and whether it is bad news.
 pub(super) async fn carry_out(bus: Bus, act: Act) -> (String, bool) {
@@ -21,11 +25,11 @@ async fn done(bus: &Bus, act: Act) -> Result<String, Error> {
     Ok(match act {
         Act::PauseQueue(name) => {
             let switched = bus.queue(&name)?.pause().await?;
-            format!("{name} {}", told(switched, "is paused", "was paused already"))
+            format!("{} {}", short(&name), told(switched, "is paused", "was paused already"))
         }
         Act::ResumeQueue(name) => {
             let switched = bus.queue(&name)?.resume().await?;
-            format!("{name} {}", told(switched, "goes on", "wasn't paused"))
+            format!("{} {}", short(&name), told(switched, "goes on", "wasn't paused"))
         }
         Act::PauseLane(name, id) => {
             let switched = lane(&name, id)?.pause().await?;
@@ -53,9 +57,13 @@ async fn done(bus: &Bus, act: Act) -> Result<String, Error> {
         },
         Act::RequeueAll(name) => {
             let all = bus.queue(&name)?.morgue().requeue_all().await?;
-            format!("{} dead letters of {name} wait again", all.requeued)
+            format!("{} dead letters of {} wait again", all.requeued, short(&name))
         }
     })
+}
+
+fn short(name: &QueueName) -> String {
+    cut_name(name.as_str(), NAME)
 }
 
 fn told(switched: Switched, changed: &'static str, was_so: &'static str) -> &'static str {

@@ -47,7 +47,10 @@ pub(super) async fn run(bus: Bus, view: View) -> Result<(), Failure> {
     let mut link = bus.state();
     let mut tick = tokio::time::interval(TICK);
     loop {
-        taken.terminal.draw(|frame| draw(frame, &model, Instant::now(), view.look)).map_err(gone)?;
+        taken
+            .terminal
+            .draw(|frame| draw(frame, &model, Instant::now(), view.look))
+            .map_err(gone)?;
         tokio::select! {
             event = events.recv() => match event {
                 None => return Err(Failure::failed("the terminal is gone")),

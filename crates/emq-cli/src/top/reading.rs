@@ -1,8 +1,8 @@
 //! What is read of the bus, on its way from the one who samples to the model.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use emq_core::{LaneStatus, SweptLanes, Timed, Vitals};
+use emq_core::{JobRecord, LaneStatus, SweptLanes, Timed, Vitals};
 use emq_keys::{BrandedId, QueueName};
 
 /// One piece of news.
@@ -20,9 +20,9 @@ pub(super) enum Reading {
         is_summed: bool,
     },
     /// A page of the lanes of a queue.
-    Lanes { queue: QueueName, page: usize, lanes: Vec<LaneStatus>, more: bool },
+    Lanes { queue: QueueName, page: usize, lanes: Vec<LaneRow>, more: bool },
     /// The leases of a queue that end first.
-    Leases { queue: QueueName, at: Instant, leases: Vec<Timed> },
+    Leases { queue: QueueName, at: Instant, leases: Vec<Held> },
     /// A page of the morgue of a queue.
     Morgue { queue: QueueName, page: usize, letters: Vec<DeadLetter>, more: bool },
     /// A round of reading came to its end.
@@ -39,6 +39,52 @@ pub(super) struct Search {
     pub(super) whole: bool,
 }
 
+/// A lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LaneRow {
+    pub(super) id: BrandedId,
+    pub(super) depth: u64,
+    pub(super) leases: u64,
+    pub(super) ceiling: Option<u32>,
+    pub(super) weight: u32,
+    pub(super) paused: bool,
+}
+
+impl From<LaneStatus> for LaneRow {
+    fn from(lane: LaneStatus) -> LaneRow {
+        let LaneStatus { id, depth, leases, ceiling, weight, paused, .. } = lane;
+        LaneRow { id, depth, leases, ceiling, weight, paused }
+    }
+}
+
+/// A job under a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) id: BrandedId,
+    /// How long its lease lasts yet.
+    pub(super) left: Duration,
+    /// The ticket that it was claimed by, `<incarnation of the worker>.<number of the claim>`.
+    pub(super) ticket: Option<String>,
+    pub(super) lane: Option<BrandedId>,
+}
+
+impl Held {
+    pub(super) fn worker(&self) -> Option<&str> {
+        let ticket = self.ticket.as_deref()?;
+        Some(ticket.rsplit_once('.').map_or(ticket, |(worker, _)| worker))
+    }
+
+    pub(super) fn claim(&self) -> Option<u64> {
+        self.ticket.as_deref()?.rsplit_once('.')?.1.parse().ok()
+    }
+}
+
+impl From<Timed> for Held {
+    fn from(job: Timed) -> Held {
+        Held { id: job.id, left: job.left, ticket: job.holder, lane: job.lane }
+    }
+}
+
 /// A dead letter without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeadLetter {
@@ -47,6 +93,18 @@ pub(super) struct DeadLetter {
     pub(super) kind: Option<String>,
     pub(super) lane: Option<BrandedId>,
     pub(super) error: Option<String>,
+}
+
+impl From<JobRecord> for DeadLetter {
+    fn from(record: JobRecord) -> DeadLetter {
+        DeadLetter {
+            id: record.id,
+            attempts: record.attempts,
+            kind: record.kind,
+            lane: record.group,
+            error: record.last_error,
+        }
+    }
 }
 
 /// What the model wants to be read. Nothing that isn't shown is read.

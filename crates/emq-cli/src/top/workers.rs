@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use emq_core::Timed;
 use emq_keys::BrandedId;
+
+use super::reading::Held;
 
 /// Over how long the claims of a worker are counted.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -42,8 +43,8 @@ impl Crew {
     }
 
     /// Takes in what leases there are.
-    pub(super) fn note(&mut self, at: Instant, leases: &[Timed]) {
-        let mut by_worker: BTreeMap<Option<&str>, Vec<&Timed>> = BTreeMap::new();
+    pub(super) fn note(&mut self, at: Instant, leases: &[Held]) {
+        let mut by_worker: BTreeMap<Option<&str>, Vec<&Held>> = BTreeMap::new();
         for lease in leases {
             by_worker.entry(lease.worker()).or_default().push(lease);
         }
@@ -69,8 +70,8 @@ impl Crew {
     }
 
     /// Tickets are numbered by claim.
-    fn pace(&mut self, at: Instant, name: &str, held: &[&Timed]) -> Option<f64> {
-        let newest = held.iter().filter_map(|lease| ticket_number(lease)).max()?;
+    fn pace(&mut self, at: Instant, name: &str, held: &[&Held]) -> Option<f64> {
+        let newest = held.iter().filter_map(|lease| lease.claim()).max()?;
         let past = self.claims.entry(name.to_owned()).or_default();
         past.push_back((at, newest));
         while past.len() > 2 && at.duration_since(past[0].0) > WINDOW {
@@ -82,11 +83,7 @@ impl Crew {
     }
 }
 
-fn ticket_number(lease: &Timed) -> Option<u64> {
-    lease.holder.as_deref()?.rsplit_once('.')?.1.parse().ok()
-}
-
-fn lanes(held: &[&Timed]) -> usize {
+fn lanes(held: &[&Held]) -> usize {
     let mut lanes: Vec<BrandedId> = held.iter().filter_map(|lease| lease.lane).collect();
     lanes.sort_unstable();
     lanes.dedup();

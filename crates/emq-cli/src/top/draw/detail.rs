@@ -1,6 +1,5 @@
 //! The lower half: lanes, workers or dead letters of the selected queue.
 
-use emq_core::LaneStatus;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::text::Line;
@@ -9,7 +8,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use super::Look;
 use super::text::{count, cut, plain, rate, span};
 use crate::top::model::{Focus, Model, Pane};
-use crate::top::reading::DeadLetter;
+use crate::top::reading::{DeadLetter, LaneRow};
 use crate::top::workers::WorkerView;
 
 pub(super) fn title(pane: Pane) -> &'static str {
@@ -50,7 +49,7 @@ fn lanes(frame: &mut Frame<'_>, area: Rect, model: &Model, look: Look) {
     table(frame, area, headings, rows, &widths, model, look);
 }
 
-fn lane_row(lane: &LaneStatus, look: Look) -> Row<'static> {
+fn lane_row(lane: &LaneRow, look: Look) -> Row<'static> {
     let at_ceiling = lane.ceiling.is_some_and(|ceiling| lane.leases >= u64::from(ceiling));
     let (state, style) = if lane.paused {
         ("paused", look.held_back())
@@ -121,7 +120,7 @@ fn morgue(frame: &mut Frame<'_>, area: Rect, model: &Model, look: Look) {
     ];
     let widths = [
         Constraint::Length(14),
-        Constraint::Length(5),
+        Constraint::Length(6),
         Constraint::Length(12),
         Constraint::Length(14),
         Constraint::Fill(1),

@@ -5,7 +5,7 @@ mod help;
 mod queues;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(super) mod text;
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use self::text::{cut, plain, span};
+use self::text::{cut, cut_name, plain, span};
 use super::model::{Act, Asked, Focus, Link, Mode, Model, Pane};
 
 /// Below this nothing sensible can be shown.
@@ -75,12 +75,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, now: Instant, look: Loo
     .areas(area);
     frame.render_widget(heading(model, now, look, top.width), top);
     if model.mode == Mode::Help {
-        let [_, body, _] = Layout::vertical([
-            Constraint::Length(1),
-            Constraint::Fill(1),
-            Constraint::Length(1),
-        ])
-        .areas(area);
+        let [_, body, _] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
+                .areas(area);
         help::draw(frame, body, look);
     } else {
         queues::draw(frame, upper, model, look);
@@ -131,12 +128,13 @@ fn tab_line(model: &Model, look: Look, width: u16) -> Paragraph<'static> {
         spans.push(Span::raw(" "));
     }
     let used: usize = spans.iter().map(Span::width).sum();
-    let queue = model.queue().map_or_else(String::new, |name| format!("of {name}"));
     let page = format!("  page {}", model.page + 1);
     let paged = model.page > 0 || model.lanes.more || model.letters.more;
     let page = if paged { page } else { String::new() };
     let room = usize::from(width).saturating_sub(used + page.len());
-    spans.push(Span::raw(cut(&queue, room)));
+    if let Some(name) = model.queue() {
+        spans.push(Span::raw(format!("of {}", cut_name(name.as_str(), room.saturating_sub(3)))));
+    }
     spans.push(Span::styled(page, look.faint()));
     Paragraph::new(Line::from(spans))
 }
@@ -150,11 +148,14 @@ fn foot(model: &Model, look: Look, area: Rect) -> Paragraph<'static> {
                 Asked::Ceiling => "ceiling (0 takes it away)",
                 Asked::Weight => "weight",
             };
-            Line::styled(format!("{lane}: {what}? {typed}_  Enter sets it, Esc doesn't"), look.heading())
+            Line::styled(
+                format!("{lane}: {what}? {typed}_  Enter sets it, Esc doesn't"),
+                look.heading(),
+            )
         }
         (Mode::Confirm(Act::RequeueAll(queue)), _, _) => {
             let question = "requeue all dead letters? y/n";
-            let queue = cut(queue.as_str(), width.saturating_sub(question.len() + 2));
+            let queue = cut_name(queue.as_str(), width.saturating_sub(question.len() + 2));
             Line::styled(format!("{queue}: {question}"), look.heading())
         }
         (Mode::Confirm(_), _, _) => Line::styled("sure? y/n", look.heading()),
@@ -171,11 +172,15 @@ fn foot(model: &Model, look: Look, area: Rect) -> Paragraph<'static> {
 
 fn keys(model: &Model) -> &'static str {
     match (model.focus, model.pane) {
-        (Focus::Queues, _) => "q quit  ? help  up/down queue  1 2 3 pane  Tab into it  p pause  r resume",
+        (Focus::Queues, _) => {
+            "q quit  ? help  up/down queue  1 2 3 pane  Tab into it  p pause  r resume"
+        }
         (Focus::Pane, Pane::Lanes) => {
             "q quit  ? help  Tab back  PgDn more  p pause  r resume  l ceiling  w weight"
         }
         (Focus::Pane, Pane::Workers) => "q quit  ? help  Tab back  1 lanes  3 morgue",
-        (Focus::Pane, Pane::Morgue) => "q quit  ? help  Tab back  PgDn more  u requeue  U requeue all",
+        (Focus::Pane, Pane::Morgue) => {
+            "q quit  ? help  Tab back  PgDn more  u requeue  U requeue all"
+        }
     }
 }

@@ -8,11 +8,11 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::Look;
-use super::text::{count, cut, rate, span};
+use super::text::{count, cut_name, rate, span};
 use crate::top::model::{Focus, Model, QueueView};
 
 /// The width of each column but the first, which takes the rest.
-const WIDTHS: [u16; 8] = [8, 7, 7, 6, 6, 6, 6, 7];
+const WIDTHS: [u16; 8] = [8, 7, 7, 6, 6, 7, 6, 6];
 const HEADINGS: [&str; 8] =
     ["WAITING", "+/s", "RUNNING", "LATER", "DEAD", "+/min", "OLDEST", "LANES"];
 
@@ -36,7 +36,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, look: Look)
 }
 
 fn row(name: &QueueName, view: Option<&QueueView>, room: usize, look: Look) -> Row<'static> {
-    let name = cut(name.as_str(), room);
+    let name = cut_name(name.as_str(), room);
     let Some((view, (vitals, lanes))) = view.and_then(|view| Some((view, view.now.as_ref()?)))
     else {
         return Row::new([Cell::from(name)]);

@@ -38,7 +38,8 @@ pub(super) fn span(span: Duration) -> String {
         0..60 => format!("{seconds}s"),
         60..3_600 => format!("{}m{:02}", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{}h{:02}", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d{:02}", seconds / 86_400, seconds / 3_600 % 24),
+        86_400..86_400_000 => format!("{}d{:02}", seconds / 86_400, seconds / 3_600 % 24),
+        _ => format!("{}d", seconds / 86_400),
     }
 }
 
@@ -59,6 +60,21 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     }
     let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
     short.push('\u{2026}');
+    short
+}
+
+/// A name of at most this many characters; where it is cut, its start and its end are kept, since
+/// names that are alike often differ only there.
+pub(in crate::top) fn cut_name(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let tail = kept / 2;
+    let mut short: String = name.chars().take(kept - tail).collect();
+    short.push('\u{2026}');
+    short.extend(name.chars().skip(length - tail));
     short
 }
 
@@ -100,7 +116,9 @@ mod tests {
         {
             assert_eq!(span(Duration::from_secs(seconds)), wanted);
         }
-        assert!(span(Duration::from_secs(900 * 86_400)).len() <= 6);
+        for days in [999, 1_000, 99_999] {
+            assert!(span(Duration::from_secs(days * 86_400 + 86_399)).len() <= 6);
+        }
     }
 
     #[test]
@@ -108,5 +126,7 @@ mod tests {
         assert_eq!(plain("a\u{1b}[2Jb\n\u{9b}c\u{202e}d"), "a·[2Jb··c·d");
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(cut("äöüß", 4), "äöüß");
+        assert_eq!(cut_name("abcdefgh", 8), "abcdefgh");
+        assert_eq!(cut_name("abcdefghi", 6), "abc…hi");
     }
 }

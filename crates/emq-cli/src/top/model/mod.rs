@@ -8,12 +8,11 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use emq_core::{LaneStatus, Timed};
 use emq_keys::{BrandedId, QueueName};
 
 pub(super) use self::keys::{Act, Reaction};
 pub(super) use self::queue_view::QueueView;
-use super::reading::{DeadLetter, Detail, Reading, Search, Wanted};
+use super::reading::{DeadLetter, Detail, Held, LaneRow, Reading, Search, Wanted};
 use super::workers::Crew;
 
 /// How long a notice stands.
@@ -33,7 +32,7 @@ pub(super) struct Model {
     pub(super) top: usize,
     pub(super) focus: Focus,
     pub(super) pane: Pane,
-    pub(super) lanes: Page<LaneStatus>,
+    pub(super) lanes: Page<LaneRow>,
     pub(super) letters: Page<DeadLetter>,
     pub(super) crew: Crew,
     /// Which row of the pane is selected.
@@ -252,7 +251,7 @@ impl Model {
         self.keep_in_view();
     }
 
-    fn see_leases(&mut self, at: Instant, leases: &[Timed]) {
+    fn see_leases(&mut self, at: Instant, leases: &[Held]) {
         self.crew.note(at, leases);
         self.keep_row(Some(self.row), self.crew.workers().len());
     }

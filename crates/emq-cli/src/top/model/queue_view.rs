@@ -18,13 +18,7 @@ pub(in crate::top) struct QueueView {
 
 impl QueueView {
     /// `is_summed` says whether what waits in lanes was added up just now.
-    pub(super) fn note(
-        &mut self,
-        at: Instant,
-        vitals: Vitals,
-        lanes: SweptLanes,
-        is_summed: bool,
-    ) {
+    pub(super) fn note(&mut self, at: Instant, vitals: Vitals, lanes: SweptLanes, is_summed: bool) {
         self.now = Some((vitals, lanes));
         // A sum that took many rounds says nothing of a second.
         let waiting = is_summed.then_some(vitals.pending + lanes.waiting);

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use emq_core::{Error, JobRecord, Lanes, Queue};
+use emq_core::{Error, Lanes, Queue};
 use emq_keys::{BrandedId, QueueName};
 
-use crate::top::reading::{DeadLetter, Detail, Reading};
+use crate::top::reading::{DeadLetter, Detail, Held, LaneRow, Reading};
 
 /// How many leases are looked at to tell who holds what.
 const LEASES_READ: usize = 50;
@@ -54,7 +54,7 @@ impl Pages {
         match detail {
             Detail::Lanes { page, rows } => self.lanes(queue, page, rows).await,
             Detail::Leases => {
-                let leases = queue.leased(LEASES_READ).await?;
+                let leases = queue.leased(LEASES_READ).await?.into_iter().map(Held::from).collect();
                 Ok(Reading::Leases { queue: queue.name().clone(), at: Instant::now(), leases })
             }
             Detail::Morgue { page, rows } => self.letters.page(queue, page, rows).await,
@@ -73,7 +73,7 @@ impl Pages {
         listing.read_to(end + 1).await?;
         let names = &listing.names;
         let shown = &names[first.min(names.len())..end.min(names.len())];
-        let lanes = queue.lane_statuses(shown).await?;
+        let lanes = queue.lane_statuses(shown).await?.into_iter().map(LaneRow::from).collect();
         let more = names.len() > end;
         Ok(Reading::Lanes { queue: queue.name().clone(), page, lanes, more })
     }
@@ -131,17 +131,5 @@ impl Letters {
             self.known.insert(record.id, DeadLetter::from(record));
         }
         Ok(ids.iter().filter_map(|id| self.known.get(id).cloned()).collect())
-    }
-}
-
-impl From<JobRecord> for DeadLetter {
-    fn from(record: JobRecord) -> DeadLetter {
-        DeadLetter {
-            id: record.id,
-            attempts: record.attempts,
-            kind: record.kind,
-            lane: record.group,
-            error: record.last_error,
-        }
     }
 }

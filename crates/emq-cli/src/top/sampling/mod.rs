@@ -82,12 +82,8 @@ impl Sampler {
     /// The screen shows something else: what of it wasn't read yet is read at once.
     async fn turned(&mut self) -> Result<(), Error> {
         let wanted = self.wanted.borrow_and_update().clone();
-        let fresh: Vec<QueueName> = wanted
-            .shown
-            .iter()
-            .filter(|name| !self.sweeps.contains_key(*name))
-            .cloned()
-            .collect();
+        let fresh: Vec<QueueName> =
+            wanted.shown.iter().filter(|name| !self.sweeps.contains_key(*name)).cloned().collect();
         self.read_queues(&fresh).await?;
         self.read_detail(&wanted).await
     }

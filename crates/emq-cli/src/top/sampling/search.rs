@@ -27,8 +27,13 @@ pub(super) struct Searcher {
 enum Pass {
     /// The queues were named.
     Named,
-    UnderWay { queues: Box<Queues>, seen: BTreeSet<QueueName> },
-    Rests { since: Instant },
+    UnderWay {
+        queues: Box<Queues>,
+        seen: BTreeSet<QueueName>,
+    },
+    Rests {
+        since: Instant,
+    },
 }
 
 impl Searcher {
