@@ -14,7 +14,7 @@ use crate::error::Error;
 ///
 /// What waits in lanes isn't among them, since no key holds its sum:
 /// [`LaneSweep`](crate::LaneSweep) adds it up a few lanes at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Vitals {
     /// The server's clock, Unix milliseconds.
