@@ -28,8 +28,10 @@ struct Grown {
 }
 
 pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failure> {
-    let (constant, held) =
-        ("client memory, a million waiting to 10,000", "client memory a job in flight, to 1 KiB and payload");
+    let (constant, held) = (
+        "client memory, a million waiting to 10,000",
+        "client memory a job in flight, to 1 KiB and payload",
+    );
     if plan.quick {
         board.leave_out(constant, "in full runs only");
         board.leave_out(held, "in full runs only");

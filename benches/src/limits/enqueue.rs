@@ -169,7 +169,6 @@ fn admitted(said: Enqueued) -> Result<(), Failure> {
 
 fn compare(board: &mut Board, target: &str, ours: &[f64], limit: &[f64], at_least: f64) {
     let (our, most) = (median(ours.iter().copied()), median(limit.iter().copied()));
-    let measured =
-        format!("{our:.0}/s ({}) of {most:.0}/s ({})", spread(ours), spread(limit));
+    let measured = format!("{our:.0}/s ({}) of {most:.0}/s ({})", spread(ours), spread(limit));
     board.judge(target, measured, our / most, Bound::AtLeast(at_least));
 }

@@ -39,7 +39,8 @@ pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failur
             }
         }
         let target = format!("idle commands between beats, {n} parked");
-        let seen = if which.is_empty() { String::new() } else { format!(" ({})", which.join(", ")) };
+        let seen =
+            if which.is_empty() { String::new() } else { format!(" ({})", which.join(", ")) };
         let measured = format!("{most}{seen} in {window:?}, the most of {} looks", plan.rounds);
         board.judge(&target, measured, most as f64, Bound::AtMost(0.0));
         stop(workers).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use contender::payload;
-use emq_core::{Enqueued, EnqueueOptions, Job, JobError, Phase, Queue, Worker};
+use emq_core::{EnqueueOptions, Enqueued, Job, JobError, Phase, Queue, Worker};
 use emq_wire::Script;
 use tokio::sync::mpsc;
 
@@ -111,7 +111,9 @@ async fn delayed(plan: &Plan, board: &mut Board, ground: &Ground) -> Result<(), 
         };
         let took = parked.next().await?.saturating_duration_since(begun);
         // Its time is by the server's clock, in whole milliseconds.
-        require(took + Duration::from_millis(1) >= delay, || format!("early: {took:?} of {delay:?}"))?;
+        require(took + Duration::from_millis(1) >= delay, || {
+            format!("early: {took:?} of {delay:?}")
+        })?;
         late.push(took.saturating_sub(delay));
     }
     parked.stop(late.len()).await?;

@@ -90,11 +90,8 @@ async fn work_off(
         }
         async move { id.map(|_| ()).ok_or_else(|| JobError::dead("not our payload")) }
     };
-    let worker = Worker::builder(queue)
-        .concurrency(concurrency)
-        .lease(LEASE)
-        .handler(handler)
-        .start()?;
+    let worker =
+        Worker::builder(queue).concurrency(concurrency).lease(LEASE).handler(handler).start()?;
     effects.all().await;
     let report = worker.stop(Duration::from_secs(10)).await;
     let done = usize::try_from(report.totals.done).unwrap_or(usize::MAX);
