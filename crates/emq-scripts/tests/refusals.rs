@@ -13,7 +13,7 @@ use emq_scripts::{
     Enqueue, EnqueueMany, Extend, Extension, LaneClaim, LaneEnqueue, LaneReassign,
     LaneReassignBacklog, Look, ManyItem, NodeLease, Obliterate, Promote, Purge, Reap, RefusalClass,
     Release, Remove, Requeue, Retry, Schedule, ScriptCall, ScriptName, Settle, SettleOutcome, Tick,
-    TimetablePause, TimetablePut, TimetableRemove, TimetableWritten, Turn, When,
+    TimetablePause, TimetablePut, TimetableRemove, Turn, When,
 };
 use support::ground::Ground;
 use support::{branded, job, lane, queue};
@@ -192,24 +192,16 @@ async fn schedules(provoked: &mut Provoked) {
     provoked.refused(Arg, TimetableRemove { name: &"n".repeat(129) }).await;
 }
 
-/// A queue that has a thousand schedules takes no more, and still takes changes.
-async fn a_thousand_schedules(provoked: &mut Provoked) {
-    let (timing, options, payload, next_ms) = ("every 1000 0", "{}", &b"p"[..], 4_000_000_000_000);
-    let names: Vec<String> = (0..TimetablePut::MAX_SCHEDULES).map(|n| format!("s{n}")).collect();
-    let put = |n: usize| {
-        let (name, mark) = (names[n].as_str(), 100 + u32::try_from(n).unwrap());
-        TimetablePut { name, mark, timing, options, payload, next_ms }
-    };
-    // One is there already.
-    let most = names.len() - 1;
-    for n in 0..most {
-        provoked.ground.fenced.call(&provoked.keys, &put(n)).await.unwrap();
-    }
+/// A queue whose timetable holds as many fields as a thousand schedules have.
+async fn a_full_timetable(provoked: &mut Provoked) {
+    let mut fields = vec!["HSET".to_owned(), provoked.keys.timetable().to_owned()];
+    let most = 9 * TimetablePut::MAX_SCHEDULES;
+    fields.extend((0..most).flat_map(|n| [format!("f{n}:x"), "x".to_owned()]));
+    provoked.ground.valkey.cli(&fields).unwrap();
     provoked.ground.seeded = provoked.ground.now().await;
-    provoked.refused(RefusalClass::Limit, put(most)).await;
-    let changed = TimetablePut { payload: b"q", ..put(0) };
-    let changed = provoked.ground.fenced.call(&provoked.keys, &changed).await.unwrap();
-    assert_eq!(changed.verdict, TimetableWritten::Changed);
+    let (timing, options, payload, next_ms) = ("every 1000 0", "{}", &b"p"[..], 4_000_000_000_000);
+    let put = TimetablePut { name: "weekly", mark: 2, timing, options, payload, next_ms };
+    provoked.refused(RefusalClass::Limit, put).await;
     provoked.ground.seed().await;
     provoked.ground.seeded = provoked.ground.now().await;
 }
@@ -267,7 +259,7 @@ async fn each_class_of_each_contract_with_a_warm_cache_and_a_cold_one() {
     claims_and_settles(&mut provoked).await;
     timers_and_operators(&mut provoked).await;
     nodes(&mut provoked).await;
-    a_thousand_schedules(&mut provoked).await;
+    a_full_timetable(&mut provoked).await;
     provoked.refused_bare().await;
     let promised: BTreeSet<(ScriptName, String)> = CONTRACTS
         .iter()

@@ -4,9 +4,9 @@ mod support;
 
 use emq_keys::QueueKeys;
 use emq_scripts::{
-    AdmitOptions, Claim, Complete, Completed, Fenced, LaneLimit, LanePause, Tick, TickVerdict,
-    Ticked, TimetablePause, TimetablePaused, TimetablePut, TimetableRemove, TimetableSet,
-    TimetableWritten,
+    AdmitOptions, Claim, Complete, Completed, Fenced, LaneLimit, LanePause, RefusalClass, Tick,
+    TickVerdict, Ticked, TimetablePause, TimetablePaused, TimetablePut, TimetableRemove,
+    TimetableSet, TimetableWritten,
 };
 use emq_testkit::Valkey;
 use support::{ask, fenced, job, lane, queue, server_ms};
@@ -160,6 +160,44 @@ async fn a_table_that_was_made_anew_repeats_no_revision() {
         assert!(gone);
         assert_eq!(ground.number(&["EXISTS", ground.keys.timetable()]).await, 0);
     }
+}
+
+#[tokio::test]
+async fn the_table_tells_of_what_goes() {
+    let ground = Ground::new().await;
+    let next_ms = ground.now().await + 3_600_000;
+    ground.put("every 1000 0", next_ms).await;
+    let (mark, timing, options, payload) = (2, "every 1000 0", "{}", &b"p"[..]);
+    let weekly = TimetablePut { name: "weekly", mark, timing, options, payload, next_ms };
+    ground.fenced.call(&ground.keys, &weekly).await.unwrap();
+    let before: u64 = ground.field(":rev").await.parse().unwrap();
+    ground.fenced.call(&ground.keys, &TimetableRemove { name: NAME }).await.unwrap();
+    let after: u64 = ground.field(":rev").await.parse().unwrap();
+    assert!(after > before);
+    // What is left of the other one is all of it, and it is its own.
+    assert!(ground.field("weekly:rev").await.parse::<u64>().unwrap() <= before);
+}
+
+#[tokio::test]
+async fn a_queue_has_a_thousand_schedules_and_no_more() {
+    let ground = Ground::new().await;
+    let next_ms = ground.now().await + 3_600_000;
+    let names: Vec<String> = (0..=TimetablePut::MAX_SCHEDULES).map(|n| format!("s{n}")).collect();
+    let put = async |n: usize, payload: &[u8]| {
+        let (name, mark) = (names[n].as_str(), u32::try_from(n).unwrap());
+        let (timing, options) = ("every 1000 0", "{}");
+        let call = TimetablePut { name, mark, timing, options, payload, next_ms };
+        ground.fenced.call(&ground.keys, &call).await
+    };
+    let most = TimetablePut::MAX_SCHEDULES;
+    for n in 0..most {
+        assert_eq!(put(n, b"p").await.unwrap().verdict, TimetableWritten::New);
+    }
+    let refused = put(most, b"p").await.unwrap_err();
+    assert_eq!(refused.refusal(), Some(&RefusalClass::Limit));
+    assert_eq!(put(0, b"q").await.unwrap().verdict, TimetableWritten::Changed);
+    ground.fenced.call(&ground.keys, &TimetableRemove { name: &names[1] }).await.unwrap();
+    assert_eq!(put(most, b"p").await.unwrap().verdict, TimetableWritten::New);
 }
 
 #[tokio::test]
