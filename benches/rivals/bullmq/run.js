@@ -29,7 +29,8 @@ async function open(url, name, complain) {
     add: ({ data }) => queue.add('job', data),
     addBulk: (jobs) => queue.addBulk(jobs.map(({ data }) => ({ name: 'job', data }))),
     work: (concurrency, handle) => {
-      const worker = new Worker(name, async ({ data }) => handle(data), { connection, concurrency });
+      const handler = async ({ data }) => handle(data);
+      const worker = new Worker(name, handler, { connection, concurrency });
       worker.on('error', complain);
       return worker;
     },

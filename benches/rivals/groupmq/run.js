@@ -15,13 +15,13 @@ await run({
   versions: { groupmq, ioredis },
   absent: {
     transactional: 'jobs are in Valkey: they cannot commit with a row of a database',
-    enqueue_bulk: 'no bulk call; add can gather calls by itself (autoBatch), which is off by default',
+    enqueue_bulk: 'no bulk call; add can gather calls (autoBatch), which is off by default',
   },
   open,
 });
 
 async function open(url, namespace, complain) {
-  // A connection a row: groupmq keeps the digests of the scripts that it loaded with the connection.
+  // A connection a row: groupmq keeps with it the digests of the scripts that it loaded.
   const redis = new Redis(url);
   redis.on('error', complain);
   const queue = new Queue({ redis, namespace });

@@ -128,6 +128,7 @@ export class Report {
   #row;
   #n;
   #print;
+  #ended = false;
 
   /**
    * @param {string} row
@@ -155,14 +156,15 @@ export class Report {
     this.line({ absent: why });
   }
 
-  /** This side came to grief in this row. */
+  /** This side came to grief in this row, and says no more in it. */
   failed(what) {
     this.line({ failed: what });
+    this.#ended = true;
   }
 
   /** Fields of one more line of this row. */
   line(fields) {
-    this.#print(`${JSON.stringify({ row: this.#row, ...fields })}\n`);
+    if (!this.#ended) this.#print(`${JSON.stringify({ row: this.#row, ...fields })}\n`);
   }
 
   #rate(tookMs) {

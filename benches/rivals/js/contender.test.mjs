@@ -71,13 +71,14 @@ test('the first fifth is thrown away', () => {
   assert.equal(percentiles([]), undefined);
 });
 
-test('a line is one object that names its row', () => {
+test('a line is one object that names its row, and a failure is the last', () => {
   const lines = [];
   const report = new Report('process_c1', 10, (line) => lines.push(line));
   report.enqueued(2000);
   report.worked(3000, new Effects(10));
   report.absent('groups are paid');
   report.failed('died');
+  report.line({ late: 'a worker that was left behind' });
   assert.deepEqual(lines, [
     '{"row":"process_c1","n":10,"per_s":5}\n',
     '{"row":"process_c1","n":10,"done":0,"twice":0,"per_s":3}\n',

@@ -29,8 +29,11 @@ import { filled, id, settled, working } from './working.mjs';
  * @property {import('./contender.mjs').Report} report
  */
 
-/** How long nothing may be served before a row is given up. */
-const PATIENCE_MS = 30_000;
+/**
+ * How long nothing may be served before a row is given up: longer than the slowest heartbeat among
+ * the defaults, 30 seconds.
+ */
+const PATIENCE_MS = 45_000;
 const BULK = 1000;
 const TENANTS = 100;
 const PICKUP_EVERY_MS = 3;
@@ -133,8 +136,8 @@ async function fairness({ side, n, report }) {
   const each = Math.max(1, Math.floor(n / 1000));
   const quiet = QUIET_TENANTS * each;
   const tenant = (i) => (i < n ? 'noisy' : `quiet${Math.floor((i - n) / each)}`);
-  const all = Array.from({ length: n + quiet }, (_, i) => ({ data: payload(i), tenant: tenant(i) }));
-  await filled(side, all);
+  const ids = Array.from({ length: n + quiet }, (_, i) => i);
+  await filled(side, ids.map((i) => ({ data: payload(i), tenant: tenant(i) })));
   const effects = new Effects(n + quiet);
   let noisy = 0;
   let noisyBeforeLastQuiet = 0;

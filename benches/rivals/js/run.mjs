@@ -2,7 +2,11 @@
 
 import { ordersFrom, Report } from './contender.mjs';
 import { ROWS } from './rows.mjs';
-import { closed } from './working.mjs';
+import { closed, within } from './working.mjs';
+
+/** How long a row may take in all. */
+const ROW_MS = 300_000;
+const OPEN_MS = 10_000;
 
 /**
  * @typedef {object} Rival
@@ -51,8 +55,8 @@ async function runRow(rival, url, queue, { store, row, n, report }) {
   let side;
   try {
     await store.flushall('SYNC');
-    side = await rival.open(url, queue, complain);
-    await ROWS[row]({ side, store, n, report });
+    side = await within(OPEN_MS, rival.open(url, queue, complain), 'connecting');
+    await within(ROW_MS, ROWS[row]({ side, store, n, report }), 'the row');
   } catch (error) {
     report.failed(error.message);
   } finally {

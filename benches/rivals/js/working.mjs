@@ -43,8 +43,22 @@ export async function settled(side, patienceMs) {
 
 /** Closes what may be broken: what doesn't close in time is left behind. */
 export async function closed(what) {
-  const late = new AbortController();
-  const given = sleep(CLOSE_MS, undefined, { signal: late.signal }).catch(() => {});
-  await Promise.race([Promise.resolve(what.close()).catch(() => {}), given]);
-  late.abort();
+  await within(CLOSE_MS, what.close(), 'closing').catch(() => {});
+}
+
+/**
+ * Awaits `promise`, but not longer than `ms`.
+ * @throws {Error} says what wasn't done in time
+ */
+export async function within(ms, promise, what) {
+  const done = new AbortController();
+  const late = sleep(ms, undefined, { signal: done.signal }).then(() => {
+    throw new Error(`${what} took longer than ${ms / 1000} s`);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    late.catch(() => {});
+    done.abort();
+  }
 }
