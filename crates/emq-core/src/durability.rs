@@ -1,12 +1,13 @@
 //! How far a write must have gone before an enqueue is acknowledged.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use emq_scripts::Fenced;
 use emq_wire::{
     Acknowledged, Cmd, Connection, Durable, DurableLane, DurableWait, Pipeline, Reply, ServerError,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::error::{Error, NotDurable};
 
@@ -51,9 +52,11 @@ impl Durability {
 /// The bus's way to acknowledged writes: opened by the first who needs it.
 #[derive(Default)]
 pub(crate) struct DurablePath {
-    lane: Mutex<Option<DurableLane>>,
-    /// The lane's count of reconnects at which its server was last found able to sync.
-    able_at: Mutex<Option<u64>>,
+    lane: OnceCell<DurableLane>,
+    /// The lane's count of connects at which its server was last found able to sync; 0 before.
+    able_at: AtomicU64,
+    /// Held by the one who asks.
+    asking: Mutex<()>,
 }
 
 /// One reply and whether its write is as durable as asked.
@@ -100,26 +103,26 @@ impl DurablePath {
     }
 
     pub(crate) async fn close(&self) {
-        if let Some(lane) = self.lane.lock().await.take() {
+        if let Some(lane) = self.lane.get() {
             lane.connection().close().await;
         }
     }
 
-    async fn lane(&self, fenced: &Fenced) -> Result<DurableLane, Error> {
-        let mut lane = self.lane.lock().await;
-        if let Some(lane) = &*lane {
-            return Ok(lane.clone());
-        }
-        let opened = fenced.durable_lane().await.map_err(|error| Error::of_wire(None, error))?;
-        Ok(lane.insert(opened).clone())
+    async fn lane(&self, fenced: &Fenced) -> Result<&DurableLane, Error> {
+        let open = || async { fenced.durable_lane().await };
+        self.lane.get_or_try_init(open).await.map_err(|error| Error::of_wire(None, error))
     }
 
     /// Asks the server whether it syncs at all, once per connection. What it doesn't let us read
     /// is taken as able: the wait itself has the last word.
     async fn check_able(&self, connection: &Connection) -> Result<(), Error> {
-        let reconnects = connection.counters().reconnects;
-        let mut able_at = self.able_at.lock().await;
-        if *able_at == Some(reconnects) {
+        let connects = || connection.counters().reconnects + 1;
+        if self.able_at.load(Ordering::Relaxed) == connects() {
+            return Ok(());
+        }
+        let _asking = self.asking.lock().await;
+        let connects = connects();
+        if self.able_at.load(Ordering::Relaxed) == connects {
             return Ok(());
         }
         let mut asked = Pipeline::new();
@@ -130,7 +133,7 @@ impl DurablePath {
         if let Some(reason) = unable(&replies) {
             return Err(Error::NotDurable { id: None, reason, written: false });
         }
-        *able_at = Some(reconnects);
+        self.able_at.store(connects, Ordering::Relaxed);
         Ok(())
     }
 }
