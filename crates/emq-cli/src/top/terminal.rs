@@ -51,3 +51,42 @@ pub(super) fn events() -> mpsc::Receiver<Event> {
     });
     events
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+    use super::Taken;
+
+    /// Tells the test below, in a terminal of its own, to panic there.
+    const PANIC_HERE: &str = "EMQ_TEST_PANIC_ON_SCREEN";
+
+    #[test]
+    fn a_panic_of_any_thread_gives_the_terminal_back_before_it_speaks() {
+        if std::env::var_os(PANIC_HERE).is_some() {
+            let taken = Taken::take().unwrap();
+            std::thread::spawn(|| panic!("of another thread")).join().unwrap_err();
+            drop(taken);
+            return;
+        }
+        let terminal = native_pty_system().openpty(PtySize::default()).unwrap();
+        let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
+        let name = "a_panic_of_any_thread_gives_the_terminal_back_before_it_speaks";
+        command.args([&format!("top::terminal::tests::{name}"), "--exact", "--nocapture"]);
+        command.env(PANIC_HERE, "1");
+        let mut child = terminal.slave.spawn_command(command).unwrap();
+        drop(terminal.slave);
+        let mut output = terminal.master.try_clone_reader().unwrap();
+        let mut said = Vec::new();
+        // A terminal that nobody has open any more is an error, after all of its text.
+        let _ = output.read_to_end(&mut said);
+        assert!(child.wait().unwrap().success());
+        let said = String::from_utf8_lossy(&said);
+        let (taken, left) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
+        let place = |what: &str| said.find(what).unwrap_or_else(|| panic!("{what:?}: {said:?}"));
+        assert!(place(taken) < place(left), "{said:?}");
+        assert!(place(left) < place("of another thread"), "{said:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use emq_keys::{BrandedId, QueueName};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::{Asked, Focus, Mode, Model, Pane};
+use super::{Asked, Focus, Mode, Model, Page, Pane};
 
 /// What the caller does about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,10 @@ impl Model {
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Reaction::Quit;
+        }
+        // What no key here is for: an Alt-p is no p.
+        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+            return Reaction::Nothing;
         }
         match std::mem::replace(&mut self.mode, Mode::Watch) {
             Mode::Watch => self.watch(key.code),
@@ -111,7 +115,7 @@ impl Model {
             if page != self.page {
                 // One turn at a time: the next page is known only once this one was read.
                 (self.page, self.row) = (page, 0);
-                (self.lanes.more, self.letters.more) = (false, false);
+                (self.lanes, self.letters) = (Page::default(), Page::default());
             }
         }
     }

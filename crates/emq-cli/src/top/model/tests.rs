@@ -131,7 +131,7 @@ fn a_page_is_turned_only_where_there_is_another() {
     // A page that was read before the turn is not this one.
     let queue = name("q");
     model.take(Reading::Lanes { queue, page: 0, lanes: vec![lane(9)], more: true });
-    assert_eq!(model.lanes.rows.len(), 2);
+    assert!(!model.lanes.read);
     lanes(&mut model, &[3], false);
     press(&mut model, KeyCode::PageDown);
     assert_eq!(model.page, 1);
@@ -201,6 +201,9 @@ fn quitting_works_everywhere() {
     type_in(&mut model, "l");
     assert_eq!(model.key(interrupt), Reaction::Quit);
     press(&mut model, KeyCode::Esc);
+    // With Alt or Ctrl a letter is another key.
+    let other = KeyEvent::new(KeyCode::Char('p'), KeyModifiers::ALT);
+    assert_eq!(model.key(other), Reaction::Nothing);
     // A letter that is typed into help closes it and does nothing else.
     type_in(&mut model, "?");
     assert_eq!((type_in(&mut model, "q"), &model.mode), (Reaction::Nothing, &Mode::Watch));

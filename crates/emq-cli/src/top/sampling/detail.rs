@@ -93,6 +93,10 @@ impl Listing {
             names.sort_unstable();
             self.names.extend(names);
         }
+        if self.ended && self.names.len() <= WINDOW {
+            // A lane that leaves the ring for the paused ones keeps its row.
+            self.names.sort_unstable();
+        }
         Ok(())
     }
 }
