@@ -21,6 +21,7 @@
 mod bundle;
 mod contract;
 mod drive;
+mod embedded;
 mod expect;
 mod failure;
 mod fence;

@@ -93,7 +93,16 @@ impl Suite {
             let loaded = Contract::load(&home(), *part)?;
             contracts.extend(loaded.into_iter().map(|contract| (*part, contract)));
         }
-        Ok(Self { bundle, contracts, sabotage: None, own_server: false })
+        Ok(Self::of(bundle, contracts))
+    }
+
+    pub(crate) fn of(bundle: Bundle, contracts: Vec<(Set, Contract)>) -> Self {
+        Self { bundle, contracts, sabotage: None, own_server: false }
+    }
+
+    /// The names of its contracts, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.contracts.iter().map(|(_, contract)| contract.name.as_str())
     }
 
     /// Only the contract of this name.
