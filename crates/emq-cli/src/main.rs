@@ -14,6 +14,7 @@ mod output;
 mod serve;
 mod signals;
 mod top;
+mod watching;
 mod values;
 
 use std::process::ExitCode;

@@ -3,9 +3,9 @@
 use emq_core::{Bus, Error, Lane, Requeued, Switched};
 use emq_keys::{BrandedId, QueueName};
 
-use super::draw::text::cut_name;
 use super::model::Act;
 use crate::exit::chain;
+use crate::watching::text::cut_name;
 
 /// How much of a queue's name a line has room for.
 const NAME: usize = 40;

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use emq_core::{JobRecord, LaneStatus, SweptLanes, Timed, Vitals};
+use emq_core::{JobRecord, LaneStatus, Timed};
 use emq_keys::{BrandedId, QueueName};
+
+use crate::watching::{Numbers, Search};
 
 /// One piece of news.
 #[derive(Clone, Debug)]
@@ -11,14 +13,7 @@ pub(super) enum Reading {
     /// How far the search for queues has come.
     Search(Search),
     /// A queue's numbers.
-    Queue {
-        name: QueueName,
-        at: Instant,
-        vitals: Vitals,
-        lanes: SweptLanes,
-        /// Whether `lanes` was added up within this round.
-        is_summed: bool,
-    },
+    Queue(Numbers),
     /// A page of the lanes of a queue.
     Lanes { queue: QueueName, page: usize, lanes: Vec<LaneRow>, more: bool },
     /// The leases of a queue that end first.
@@ -29,14 +24,6 @@ pub(super) enum Reading {
     Answered { at: Instant },
     /// A round of reading failed.
     Failed { why: String },
-}
-
-/// The queues that the search has found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Search {
-    pub(super) found: Vec<QueueName>,
-    /// Whether the whole keyspace was looked through at least once.
-    pub(super) whole: bool,
 }
 
 /// A lane.

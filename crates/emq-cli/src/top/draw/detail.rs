@@ -6,10 +6,10 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::Look;
-use super::text::{count, cut, plain, rate, span};
 use crate::top::model::{Focus, Model, Pane};
 use crate::top::reading::{DeadLetter, LaneRow};
 use crate::top::workers::WorkerView;
+use crate::watching::text::{count, cut, plain, rate, span};
 
 pub(super) fn title(pane: Pane) -> &'static str {
     match pane {

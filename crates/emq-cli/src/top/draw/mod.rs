@@ -5,7 +5,6 @@ mod help;
 mod queues;
 #[cfg(test)]
 mod tests;
-pub(super) mod text;
 
 use std::time::Instant;
 
@@ -15,8 +14,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use self::text::{cut, cut_name, plain, span};
 use super::model::{Act, Asked, Focus, Link, Mode, Model, Pane};
+use crate::watching::text::{cut, cut_name, plain, span};
 
 /// Below this nothing sensible can be shown.
 const SMALLEST: (u16, u16) = (48, 9);

@@ -8,8 +8,8 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::Look;
-use super::text::{count, cut_name, rate, span};
 use crate::top::model::{Focus, Model, QueueView};
+use crate::watching::text::{count, cut_name, rate, span};
 
 /// The width of each column but the first, which takes the rest.
 const WIDTHS: [u16; 8] = [8, 7, 7, 6, 6, 7, 6, 6];

@@ -10,7 +10,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{Look, draw};
 use crate::top::model::Model;
-use crate::top::reading::{DeadLetter, Held, LaneRow, Reading, Search};
+use crate::top::reading::{DeadLetter, Held, LaneRow, Reading};
+use crate::watching::{Numbers, Search};
 
 /// A moment of the server's clock.
 const NOW_MS: u64 = 1_764_489_600_000;
@@ -66,7 +67,7 @@ fn swept(lanes: u64, waiting: u64, whole: bool) -> SweptLanes {
 fn tell(model: &mut Model, name: &str, vitals: Vitals, lanes: SweptLanes) {
     let name = QueueName::new(name).unwrap();
     let at = Instant::now();
-    model.take(Reading::Queue { name, at, vitals, lanes, is_summed: true });
+    model.take(Reading::Queue(Numbers { name, at, vitals, lanes, is_summed: true }));
 }
 
 fn lanes(model: &mut Model, queue: &str, lanes: Vec<LaneRow>, more: bool) {

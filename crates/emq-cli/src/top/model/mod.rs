@@ -12,8 +12,9 @@ use emq_keys::{BrandedId, QueueName};
 
 pub(super) use self::keys::{Act, Reaction};
 pub(super) use self::queue_view::QueueView;
-use super::reading::{DeadLetter, Detail, Held, LaneRow, Reading, Search, Wanted};
+use super::reading::{DeadLetter, Detail, Held, LaneRow, Reading, Wanted};
 use super::workers::Crew;
+use crate::watching::Search;
 
 /// How long a notice stands.
 const NOTICE_STANDS: Duration = Duration::from_secs(6);
@@ -179,8 +180,8 @@ impl Model {
     pub(super) fn take(&mut self, reading: Reading) {
         match reading {
             Reading::Search(search) => self.found(search),
-            Reading::Queue { name, at, vitals, lanes, is_summed } => {
-                self.queues.entry(name).or_default().note(at, vitals, lanes, is_summed);
+            Reading::Queue(numbers) => {
+                self.queues.entry(numbers.name.clone()).or_default().note(&numbers);
             }
             Reading::Lanes { queue, page, lanes, more } => {
                 if self.is_shown(&queue, Pane::Lanes, page) {

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use emq_core::{SweptLanes, Vitals};
 
+use crate::watching::Numbers;
+
 /// Over how long a rate is taken.
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -17,8 +19,8 @@ pub(in crate::top) struct QueueView {
 }
 
 impl QueueView {
-    /// `is_summed` says whether what waits in lanes was added up just now.
-    pub(super) fn note(&mut self, at: Instant, vitals: Vitals, lanes: SweptLanes, is_summed: bool) {
+    pub(super) fn note(&mut self, numbers: &Numbers) {
+        let Numbers { at, vitals, lanes, is_summed, .. } = *numbers;
         self.now = Some((vitals, lanes));
         // A sum that took many rounds says nothing of a second.
         let waiting = is_summed.then_some(vitals.pending + lanes.waiting);

@@ -7,7 +7,8 @@ use emq_keys::{BrandedId, Namespace, QueueName};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{Act, Focus, Link, Mode, Model, Pane, Reaction, Rows};
-use crate::top::reading::{DeadLetter, Detail, LaneRow, Reading, Search};
+use crate::top::reading::{DeadLetter, Detail, LaneRow, Reading};
+use crate::watching::{Numbers, Search};
 
 fn name(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
@@ -228,7 +229,8 @@ fn rates_are_taken_over_ten_seconds_and_only_of_what_is_known() {
         (vitals.pending, vitals.dead) = (second * 100, second * 2);
         let at = start + std::time::Duration::from_secs(second);
         let lanes = SweptLanes::default();
-        model.take(Reading::Queue { name: name("q"), at, vitals, lanes, is_summed: second != 29 });
+        let is_summed = second != 29;
+        model.take(Reading::Queue(Numbers { name: name("q"), at, vitals, lanes, is_summed }));
     }
     let view = &model.queues[&name("q")];
     assert_eq!(view.dead_a_minute().map(f64::round), Some(120.0));

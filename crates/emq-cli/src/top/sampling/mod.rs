@@ -2,21 +2,18 @@
 //! the screen is read, thirteen numbers a queue and one page of its detail.
 
 mod detail;
-mod search;
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use emq_core::{Bus, Error, LaneSweep, Queue};
+use emq_core::{Bus, Error};
 use emq_keys::QueueName;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use self::detail::Pages;
-use self::search::Searcher;
 use super::reading::{Reading, Wanted};
 use crate::exit::chain;
+use crate::watching::{Searcher, Watched};
 
 /// How many lanes a round looks at to add up what waits in them, over all queues shown.
 const LANES_SWEPT_A_ROUND: usize = 50;
@@ -27,7 +24,7 @@ pub(super) struct Sampler {
     wanted: watch::Receiver<Wanted>,
     news: mpsc::Sender<Reading>,
     searcher: Searcher,
-    sweeps: HashMap<QueueName, LaneSweep>,
+    watched: Watched,
     pages: Pages,
 }
 
@@ -40,8 +37,8 @@ impl Sampler {
         news: mpsc::Sender<Reading>,
     ) -> Sampler {
         let searcher = Searcher::new(bus.clone(), names);
-        let (sweeps, pages) = (HashMap::new(), Pages::default());
-        Sampler { bus, wanted, news, searcher, sweeps, pages }
+        let watched = Watched::new(bus.clone());
+        Sampler { bus, wanted, news, searcher, watched, pages: Pages::default() }
     }
 
     /// Reads a round at each interval, and the pane at once when another one is wanted. Ends when
@@ -74,7 +71,7 @@ impl Sampler {
             self.tell(Reading::Search(search)).await;
         }
         let wanted = self.wanted.borrow_and_update().clone();
-        self.sweeps.retain(|name, _| wanted.shown.contains(name));
+        self.watched.keep_only(&wanted.shown);
         self.read_queues(&wanted.shown).await?;
         self.read_detail(&wanted).await
     }
@@ -82,35 +79,18 @@ impl Sampler {
     /// The screen shows something else: what of it wasn't read yet is read at once.
     async fn turned(&mut self) -> Result<(), Error> {
         let wanted = self.wanted.borrow_and_update().clone();
-        let fresh: Vec<QueueName> =
-            wanted.shown.iter().filter(|name| !self.sweeps.contains_key(*name)).cloned().collect();
+        let is_fresh = |name: &&QueueName| !self.watched.knows(name);
+        let fresh: Vec<QueueName> = wanted.shown.iter().filter(is_fresh).cloned().collect();
         self.read_queues(&fresh).await?;
         self.read_detail(&wanted).await
     }
 
-    /// All at once, so that the round trips overlap.
     async fn read_queues(&mut self, names: &[QueueName]) -> Result<(), Error> {
-        let mut reads = JoinSet::new();
-        let lanes_each = LANES_SWEPT_A_ROUND.div_ceil(names.len().max(1));
-        for name in names {
-            let queue = self.bus.queue(name)?;
-            let sweep = self.sweeps.remove(name).unwrap_or_else(|| queue.sweep_lanes());
-            reads.spawn(read_queue(queue, sweep, lanes_each));
+        let (all, outcome) = self.watched.read(names, LANES_SWEPT_A_ROUND).await;
+        for numbers in all {
+            self.tell(Reading::Queue(numbers)).await;
         }
-        let mut failed = None;
-        while let Some(read) = reads.join_next().await {
-            // A panic there is one here.
-            let (name, sweep, reading) = match read {
-                Ok(read) => read,
-                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-            };
-            self.sweeps.insert(name, sweep);
-            match reading {
-                Ok(reading) => self.tell(reading).await,
-                Err(error) => failed = Some(error),
-            }
-        }
-        failed.map_or(Ok(()), Err)
+        outcome
     }
 
     async fn read_detail(&mut self, wanted: &Wanted) -> Result<(), Error> {
@@ -125,32 +105,6 @@ impl Sampler {
     async fn tell(&self, reading: Reading) {
         let _ = self.news.send(reading).await;
     }
-}
-
-async fn read_queue(
-    queue: Queue,
-    mut sweep: LaneSweep,
-    lanes_at_most: usize,
-) -> (QueueName, LaneSweep, Result<Reading, Error>) {
-    let name = queue.name().clone();
-    let vitals = match queue.vitals().await {
-        Ok(vitals) => vitals,
-        Err(error) => return (name, sweep, Err(error)),
-    };
-    let has_lanes = vitals.lanes_ready + vitals.lanes_paused + vitals.lanes_leased > 0;
-    let had_lanes = sweep.reading().lanes > 0;
-    let lanes = if has_lanes || had_lanes || !sweep.reading().whole {
-        match sweep.step(lanes_at_most).await {
-            Ok(lanes) => lanes,
-            Err(error) => return (name, sweep, Err(error)),
-        }
-    } else {
-        sweep.reading()
-    };
-    let is_summed = !has_lanes || (lanes.whole && lanes.lanes < lanes_at_most as u64);
-    let at = Instant::now();
-    let reading = Reading::Queue { name: name.clone(), at, vitals, lanes, is_summed };
-    (name, sweep, Ok(reading))
 }
 
 /// Whether every further call on the bus would say the same.

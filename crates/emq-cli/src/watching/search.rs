@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 use emq_core::{Bus, Error, Queues};
 use emq_keys::QueueName;
 
-use crate::top::reading::Search;
-
 /// How many steps of the scan a round takes; each looks at a thousand keys.
 const STEPS_A_ROUND: usize = 4;
 /// How long a pass over the whole keyspace is believed.
@@ -15,8 +13,17 @@ const PASS_HOLDS: Duration = Duration::from_secs(15);
 /// How many queues are kept.
 const QUEUES_MAX: usize = 10_000;
 
+/// The queues that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Search {
+    /// In order.
+    pub(crate) found: Vec<QueueName>,
+    /// Whether the whole keyspace was looked through at least once.
+    pub(crate) whole: bool,
+}
+
 /// The search for queues; over at once when they were named.
-pub(super) struct Searcher {
+pub(crate) struct Searcher {
     bus: Bus,
     pass: Pass,
     /// Seen by the last whole pass, and by the one under way.
@@ -37,14 +44,14 @@ enum Pass {
 }
 
 impl Searcher {
-    pub(super) fn new(bus: Bus, names: Vec<QueueName>) -> Searcher {
+    pub(crate) fn new(bus: Bus, names: Vec<QueueName>) -> Searcher {
         let known: BTreeSet<QueueName> = names.into_iter().collect();
         let pass = if known.is_empty() { begin(&bus) } else { Pass::Named };
         Searcher { bus, whole: matches!(pass, Pass::Named), pass, known }
     }
 
     /// Looks a bit further. `None` while it rests.
-    pub(super) async fn look_on(&mut self) -> Result<Option<Search>, Error> {
+    pub(crate) async fn look_on(&mut self) -> Result<Option<Search>, Error> {
         match &mut self.pass {
             Pass::Named => {}
             Pass::Rests { since } if since.elapsed() < PASS_HOLDS => return Ok(None),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A count in at most six characters.
-pub(super) fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
     if n < 100_000 {
@@ -19,7 +19,7 @@ pub(super) fn count(n: u64) -> String {
 }
 
 /// A change per time with its sign; nothing where it isn't known.
-pub(super) fn rate(rate: Option<f64>) -> String {
+pub(crate) fn rate(rate: Option<f64>) -> String {
     match rate {
         None => String::new(),
         Some(rate) if rate.abs() < 0.05 => "0".to_owned(),
@@ -32,7 +32,7 @@ pub(super) fn rate(rate: Option<f64>) -> String {
 }
 
 /// A span of time in at most six characters.
-pub(super) fn span(span: Duration) -> String {
+pub(crate) fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -44,7 +44,7 @@ pub(super) fn span(span: Duration) -> String {
 }
 
 /// Text from outside with whatever could steer a terminal, or turn the line around, made visible.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { '\u{b7}' } else { c }).collect()
 }
 
@@ -54,7 +54,7 @@ fn is_unsafe(c: char) -> bool {
 }
 
 /// At most this many characters, the last of them an ellipsis where something was cut.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -65,7 +65,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 
 /// A name of at most this many characters; where it is cut, its start and its end are kept, since
 /// names that are alike often differ only there.
-pub(in crate::top) fn cut_name(name: &str, width: usize) -> String {
+pub(crate) fn cut_name(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
         return name.to_owned();

@@ -1,0 +1,8 @@
+//! What `emq top` and `emq serve` both read, each within a bound of its own.
+
+mod numbers;
+mod search;
+pub(crate) mod text;
+
+pub(crate) use self::numbers::{Numbers, Watched};
+pub(crate) use self::search::{Search, Searcher};
