@@ -41,6 +41,10 @@ const JOBS: &[Job] = &[
     ("conformance", conformance::job),
     ("mutants", || task("mutants", &["mutants"])),
     ("demo", || task("demo", &["demo"])),
+    ("drill", || {
+        task("drill", &["drill", "kill9", "--store", "sqlite", "--fills", "200", "--kills", "8"])
+    }),
+    ("drill-relay", || task("drill", &["drill", "relay", "--store", "sqlite", "--kills", "20"])),
     ("package", package),
     ("fuzz", fuzz_smoke),
     ("deny", deny),

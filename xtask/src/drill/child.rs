@@ -1,6 +1,6 @@
 //! A process of the drill's own: started, listened to, killed with -9, ended.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use super::relayer::ADMITTED;
 use super::worker::{DECLINED, READY};
 use crate::{Failure, Outcome, sh};
 
@@ -17,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A running process. It is killed with this value.
 pub(super) struct Process {
     child: Child,
+    admitted: mpsc::Receiver<()>,
 }
 
 impl Process {
@@ -28,7 +30,8 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().ok_or("the process has no output")?;
-        let process = Process { child };
+        let (admits, admitted) = mpsc::channel(1);
+        let process = Process { child, admitted };
         let (ready, mut is_ready) = mpsc::channel(1);
         let declined = Arc::clone(declined);
         // It ends with the process, whose output ends then.
@@ -36,6 +39,7 @@ impl Process {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 match line.as_str() {
                     READY => drop(ready.try_send(())),
+                    ADMITTED => drop(admits.try_send(())),
                     DECLINED => drop(declined.fetch_add(1, Ordering::Relaxed)),
                     other => println!("{other}"),
                 }
@@ -44,6 +48,18 @@ impl Process {
         let ready = tokio::time::timeout(PATIENCE, is_ready.recv()).await?;
         ready.ok_or("the process ended before it was ready")?;
         Ok(process)
+    }
+
+    /// Waits until a relay stands between an admission and its delete.
+    pub(super) async fn admitted(&mut self) -> Outcome {
+        let admitted = tokio::time::timeout(PATIENCE, self.admitted.recv()).await?;
+        admitted.ok_or_else(|| "the relay ended before an admission".into())
+    }
+
+    /// Lets a relay that stands there go on.
+    pub(super) fn go_on(&mut self) -> Outcome {
+        let input = self.child.stdin.as_mut().ok_or("the process has no input")?;
+        Ok(input.write_all(b"\n")?)
     }
 
     /// Kills it where it stands.
@@ -58,7 +74,7 @@ impl Process {
     pub(super) fn lives(&mut self) -> Outcome {
         match self.child.try_wait()? {
             None => Ok(()),
-            Some(status) => Err(format!("the worker process ended by itself: {status}").into()),
+            Some(status) => Err(format!("a process ended by itself: {status}").into()),
         }
     }
 

@@ -47,9 +47,20 @@ pub(crate) struct Args {
 
 /// What outlives a process.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Store {
+pub(super) enum Store {
     Sqlite,
     Postgres,
+}
+
+impl Store {
+    /// The one that is named, or each.
+    pub(super) fn backings(named: Option<Store>) -> Vec<Backing> {
+        match named {
+            Some(Store::Sqlite) => vec![Backing::Sqlite],
+            Some(Store::Postgres) => vec![Backing::Postgres],
+            None => vec![Backing::Sqlite, Backing::Postgres],
+        }
+    }
 }
 
 /// What one drill saw.
@@ -70,11 +81,7 @@ pub(super) async fn run(args: &Args) -> Outcome {
         args.server_kills,
         if args.sabotage { "; SABOTAGED: positions move without the guard" } else { "" },
     );
-    let backings = match args.store {
-        Some(Store::Sqlite) => vec![Backing::Sqlite],
-        Some(Store::Postgres) => vec![Backing::Postgres],
-        None => vec![Backing::Sqlite, Backing::Postgres],
-    };
+    let backings = Store::backings(args.store);
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header(["store", "took", "declined", "orders, positions, names", "books", "queue"]);
@@ -202,7 +209,7 @@ async fn drill(args: &Args, seed: u64, backing: Backing) -> Result<Seen, Failure
 }
 
 /// The books against the feed: orders, positions, names.
-async fn books(
+pub(super) async fn books(
     shelf: &Shelf,
     fills: &HashMap<BrandedId, Fill>,
 ) -> Result<(usize, usize, usize), Failure> {
@@ -212,7 +219,7 @@ async fn books(
 }
 
 /// Nothing is left in the queue, not even a dead letter, and the doctor finds nothing.
-async fn sound(queue: &Queue) -> Outcome {
+pub(super) async fn sound(queue: &Queue) -> Outcome {
     let counts = queue.counts().await?;
     if counts.pending + counts.active + counts.scheduled + counts.dead > 0 {
         return Err(format!("{counts:?}").into());

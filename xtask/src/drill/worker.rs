@@ -106,7 +106,7 @@ async fn pause(cx: &FillJob, step: u64) {
     tokio::time::sleep(Duration::from_micros(chosen % STEP_MAX_US)).await;
 }
 
-fn say(word: &str) {
+pub(super) fn say(word: &str) {
     let mut out = std::io::stdout().lock();
     // Whoever started this process may be gone; it ends soon, too.
     let _ = writeln!(out, "{word}").and_then(|()| out.flush());
