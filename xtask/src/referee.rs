@@ -57,10 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if ["graphile-worker", "oban"].into_iter().any(wanted) {
         postgres::ensure()?;
     }
-    sh::run(sh::cargo().args(["build", "--release", "-p", "emq-bench", "--bins"]))?;
-    let ours = built("target", "emq-contender");
-    let mut referee = sh::program(built("target", "referee"));
-    referee.arg("--have").arg(format!("ours={}", ours.display()));
+    let mut referee = referee()?;
     for (name, maker) in MAKERS.iter().filter(|(name, _)| wanted(name)) {
         match maker.make(name) {
             Ok(command) => referee.arg("--have").arg(format!("{name}={command}")),
@@ -69,6 +66,45 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     pass_on(&mut referee, args);
     sh::run(&mut referee)
+}
+
+/// The referee with our own side, built.
+fn referee() -> Result<Command, Failure> {
+    sh::run(sh::cargo().args(["build", "--release", "-p", "emq-bench", "--bins"]))?;
+    let mut referee = sh::program(built("target", "referee"));
+    let ours = built("target", "emq-contender");
+    referee.arg("--have").arg(format!("ours={}", ours.display()));
+    Ok(referee)
+}
+
+/// A rival of the class of transactional enqueue.
+pub(crate) struct StandIn {
+    pub(crate) name: &'static str,
+    /// The words of the command that plays it.
+    pub(crate) command: String,
+    /// Why it isn't the one before it in the list.
+    pub(crate) instead_of: Option<String>,
+}
+
+/// The first rival of the class of transactional enqueue that can be had here: Oban, else
+/// graphile_worker.
+pub(crate) fn stand_in() -> Result<StandIn, Failure> {
+    match Maker::Mix.make("oban") {
+        Ok(command) => Ok(StandIn { name: "oban", command, instead_of: None }),
+        Err(why) => {
+            let instead_of = Some(format!("oban is absent: {}", one_line(why.as_ref())));
+            let command = Maker::Cargo.make("graphile-worker")?;
+            Ok(StandIn { name: "graphile-worker", command, instead_of })
+        }
+    }
+}
+
+/// What a short run of the referee over a few rows prints, with one rival.
+pub(crate) fn short_run(rival: &StandIn, rows: &[&str]) -> Result<String, Failure> {
+    let mut referee = referee()?;
+    referee.arg("--have").arg(format!("{}={}", rival.name, rival.command));
+    referee.args(["--quick", "--rounds", "1", "--rival", rival.name, "--only", &rows.join(",")]);
+    sh::output(&mut referee)
 }
 
 fn pass_on(referee: &mut Command, args: &Args) {
@@ -137,10 +173,8 @@ fn of_mix(name: &str) -> Result<String, Failure> {
         mix.args(step).env("MIX_ENV", "prod").current_dir(&folder);
         quietly(&mut mix)?;
     }
-    // The shell takes its folder and environment; the referee only knows commands.
-    let play = folder.join("play.sh");
-    there(&play)?;
-    Ok(format!("sh {}", play.display()))
+    // The referee only knows commands: folder and environment are part of this one.
+    Ok(format!("env -C {} MIX_ENV=prod mix run run.exs", folder.display()))
 }
 
 /// A program in release of a target directory below the root.

@@ -1,7 +1,7 @@
 //! The rounds: in each, every side plays once.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -41,6 +41,7 @@ impl Rounds {
         sides.rotate_left(round % count);
         for side in sides {
             let Some(program) = self.programs.get(side.program) else { continue };
+            let begun = Instant::now();
             for place in [Place::Near, Place::Far, Place::Killed] {
                 let rows = self.rows(board, side, place);
                 match place {
@@ -49,6 +50,8 @@ impl Rounds {
                     _ => self.rows_at(board, round, side, program, place, rows).await?,
                 }
             }
+            let took = begun.elapsed().as_secs_f64();
+            eprintln!("round {}, {}: {took:.1} s", round + 1, side.name);
         }
         Ok(())
     }

@@ -83,7 +83,10 @@ pub struct Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ratio = self.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        // Near the bound a third digit tells; far above it is noise.
+        let digits = |ratio: f64| if ratio < 2.0 { 3 } else { 2 };
+        let ratio = self.ratio.map(|ratio| format!("{ratio:.*}", digits(ratio)));
+        let ratio = ratio.unwrap_or_else(|| "-".to_owned());
         let Target { what, wanted, verdict, .. } = self;
         write!(f, "target {what}: {ratio}, wanted {wanted}: {}", verdict.words())
     }
@@ -227,10 +230,10 @@ mod tests {
         ];
         assert!(said(figures, "over groupmq's").ends_with("2.00, wanted at least 2.5: missed"));
         assert!(
-            said(figures, "over its process_c50").contains("0.40, wanted at least 0.5: missed")
+            said(figures, "over its process_c50").contains("0.400, wanted at least 0.5: missed")
         );
         assert!(said(figures, "over chasquimq-tuned's").ends_with("no rival here"));
-        assert!(said(figures, "ours-always recovery").contains("0.50, wanted at most 1: met"));
+        assert!(said(figures, "ours-always recovery").contains("0.500, wanted at most 1: met"));
         assert!(said(figures, "ours enqueue_bulk over").ends_with("not measured"));
     }
 
