@@ -1,5 +1,6 @@
 //! The project's own automation: `cargo xtask <task>`. This file only dispatches; a task is a module.
 
+mod bench;
 mod books;
 mod ci;
 mod conformance;
@@ -79,6 +80,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Measure ours beside every rival, on this machine, in one run
     Referee(referee::Args),
+    /// Ours beside the server's own limits, and the benches of parts
+    Bench(bench::Args),
     /// Fuzz the RESP decoder
     Fuzz(fuzz::Args),
 }
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Task::Protocol(args) => protocol::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Referee(args) => referee::run(&args),
+        Task::Bench(args) => bench::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {

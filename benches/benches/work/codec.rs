@@ -106,11 +106,17 @@ pub fn turn_reply(sample: &Sample) -> Bytes {
     let mut out = b"*7\r\n*100\r\n".to_vec();
     out.extend(b":1\r\n".repeat(JOBS));
     out.extend_from_slice(b"*0\r\n*600\r\n");
+    let bulk = |out: &mut Vec<u8>, text: &[u8]| {
+        out.extend_from_slice(format!("${}\r\n", text.len()).as_bytes());
+        out.extend_from_slice(text);
+        out.extend_from_slice(b"\r\n");
+    };
     for (id, payload) in sample.ids.iter().zip(&sample.payloads) {
-        for text in [id.as_bytes(), payload.as_bytes(), b"1", b"", b"", b""] {
-            out.extend_from_slice(format!("${}\r\n", text.len()).as_bytes());
-            out.extend_from_slice(text);
-            out.extend_from_slice(b"\r\n");
+        bulk(&mut out, id.as_bytes());
+        bulk(&mut out, payload.as_bytes());
+        out.extend_from_slice(b":1\r\n");
+        for _ in ["lane", "checkpoint", "kind"] {
+            bulk(&mut out, b"");
         }
     }
     out.extend_from_slice(b":30000\r\n:0\r\n:0\r\n:0\r\n");
