@@ -1,8 +1,8 @@
 //! bullmq-official, BullMQ's own port to Rust, as one side of the referee.
 //!
 //! At its defaults: a lock of 30 s for each job, renewed every 15 s; stalled jobs looked for every
-//! 30 s; each transition added to the queue's event stream; completed jobs kept for ever; after a
-//! failed fetch a pause of 15 s, which is most of what `recovery` shows.
+//! 30 s; each transition added to the event stream of the queue; completed jobs kept for ever;
+//! after a failed fetch a pause of 15 s.
 
 use std::ops::Range;
 use std::process::ExitCode;

@@ -1,26 +1,45 @@
 //! The referee's server, asked behind the rival's back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::FromRedisValue;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use tokio::time::sleep;
 
 use crate::Fault;
+
+/// How long a server may take to answer one command.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+/// How long a server may take to be there.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
+/// Between two tries.
+const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// A connection that comes back when the server does.
 #[derive(Clone)]
 pub struct Valkey(ConnectionManager);
 
 impl Valkey {
-    /// Connects, and empties the server, which is this contender's alone.
+    /// Connects, and empties the server, which is this contender's alone. One that was killed in
+    /// the row before may still be reading its files.
     ///
     /// # Errors
     /// No server there.
     pub async fn emptied(url: &str) -> Result<Valkey, Fault> {
+        let begun = Instant::now();
+        loop {
+            match Valkey::empty(url).await {
+                Err(_) if begun.elapsed() < STARTS_WITHIN => sleep(ASK_EVERY).await,
+                done => return done,
+            }
+        }
+    }
+
+    async fn empty(url: &str) -> Result<Valkey, Fault> {
         // Emptying a large server takes longer than the client's default of 500 ms.
         let patient = ConnectionManagerConfig::new()
-            .set_response_timeout(Some(Duration::from_secs(30)))
-            .set_max_delay(Duration::from_millis(100));
+            .set_response_timeout(Some(ANSWERS_WITHIN))
+            .set_max_delay(ASK_EVERY);
         let client = redis::Client::open(url)?;
         let valkey = Valkey(ConnectionManager::new_with_config(client, patient).await?);
         valkey.ask::<()>(&["FLUSHALL", "SYNC"]).await?;
