@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use emq_core::{Bus, Queue};
 use emq_keys::{Minter, NodeId};
-use emq_stores::outbox::{Outbox, Placed, Relay};
+use emq_stores::outbox::{Outbox, Placed, Relay, Ruling, Shelf};
 use emq_stores::postgres::{Param, PgTransaction, Postgres};
 use emq_testkit::{Database, Fsync, Valkey};
 use postgres_ground::{CONNECTIONS, new_database};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NEVER: Duration = Duration::from_secs(3_600);
 
 struct Ground {
-    _valkey: Valkey,
+    valkey: Valkey,
     bus: Bus,
     queue: Queue,
     database: Database,
@@ -37,7 +37,7 @@ async fn ground(pool: impl FnOnce(&str) -> Postgres) -> Ground {
     pool.migrate_outbox().await.unwrap();
     pool.migrate_outbox().await.unwrap();
     let outbox = Outbox::with_minter(Minter::new(NodeId::new(9).unwrap()));
-    Ground { _valkey: valkey, bus, queue, database, pool, outbox }
+    Ground { valkey, bus, queue, database, pool, outbox }
 }
 
 impl Ground {
@@ -56,10 +56,68 @@ impl Ground {
 
     /// A business row and its job, in the caller's transaction.
     async fn fill(&self, tx: &mut impl PgTransaction, n: i64) {
+        self.put(tx, "fills", n).await;
+    }
+
+    async fn put(&self, tx: &mut impl PgTransaction, queue: &str, n: i64) {
         tx.execute("INSERT INTO fills VALUES ($1)", &[Param::BigInt(n)]).await.unwrap();
         let job = self.outbox.job(n.to_string()).unwrap();
-        assert_eq!(self.outbox.enqueue(tx, "fills", &job).await.unwrap(), Placed::Written);
-        assert_eq!(self.outbox.enqueue(tx, "fills", &job).await.unwrap(), Placed::Duplicate);
+        assert_eq!(self.outbox.enqueue(tx, queue, &job).await.unwrap(), Placed::Written);
+        assert_eq!(self.outbox.enqueue(tx, queue, &job).await.unwrap(), Placed::Duplicate);
+    }
+
+    /// Five rows of a damaged queue, then three that are spoilt and two that are not.
+    async fn put_bad_ones(&self, tx: &mut impl PgTransaction) {
+        for n in 0..5 {
+            self.put(tx, "damaged", n).await;
+        }
+        for n in 5..10 {
+            self.put(tx, "fills", n).await;
+        }
+        for spoil in ["kind = ''", "id = 'ORD' || substr(id, 4)", "id = '-'"] {
+            let which = "id = (SELECT min(id) FROM emq_outbox WHERE queue = 'fills' \
+                         AND kind IS NULL AND id LIKE 'JOB%')";
+            let spoil = format!("UPDATE emq_outbox SET {spoil} WHERE {which}");
+            tx.batch(Box::leak(spoil.into_boxed_str())).await.unwrap();
+        }
+    }
+
+    /// What [`Ground::put_bad_ones`] wrote, once it is committed.
+    async fn bad_ones_stop_nobody(&self) {
+        let pending = self.bus.queue("damaged").unwrap().keys().pending().to_owned();
+        self.valkey.cli(&["SET", &pending, "no set"]).unwrap();
+        let relay = self.relay().sweep(Duration::from_millis(20)).batch(2);
+        let mut status = relay.status();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(relay.run(stop.clone()));
+        let seen = status.wait_for(|s| (s.admitted, s.refused, s.depth) == (2, 3, 5));
+        let seen = tokio::time::timeout(PATIENCE, seen).await.unwrap().unwrap().clone();
+        assert!(seen.stuck.contains_key("damaged"), "{seen:?}");
+
+        let shelf = Shelf::from(self.pool.clone());
+        let refused = shelf.refused(9, None).await.unwrap();
+        let [unread, kind, order] = &refused[..] else { panic!("{refused:?}") };
+        assert_eq!((&*unread.id, &*order.reason), ("-", "the id names no job"));
+        assert!(kind.reason.contains("EMQARG"), "{kind:?}");
+        assert_eq!(shelf.refused(1, Some(unread)).await.unwrap(), [kind.clone()]);
+        self.database.sql("UPDATE emq_outbox SET kind = NULL WHERE kind = ''").unwrap();
+        assert_eq!(shelf.readmit("fills", &kind.id).await.unwrap(), Ruling::Readmitted);
+        assert_eq!(shelf.discard("fills", &order.id).await.unwrap(), Ruling::Discarded);
+        assert_eq!(shelf.discard("fills", &order.id).await.unwrap(), Ruling::NotRefused);
+        assert_eq!(shelf.discard("fills", "-").await.unwrap(), Ruling::Discarded);
+        self.valkey.cli(&["DEL", &pending]).unwrap();
+        self.empty().await;
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        assert_eq!(self.queue.depth().await.unwrap(), 3);
+        assert_eq!(self.bus.queue("damaged").unwrap().depth().await.unwrap(), 5);
+    }
+
+    /// Ends the connection that listens, as the server's restart would.
+    fn cut_the_listener(&self) -> String {
+        let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND query ILIKE 'LISTEN%'";
+        self.database.sql(cut).unwrap()
     }
 
     fn relay(&self) -> Relay {
@@ -146,6 +204,16 @@ mod through_sqlx {
         running.await.unwrap().unwrap();
         assert_eq!(ground.queue.counts().await.unwrap().pending, 5);
     }
+
+    #[tokio::test]
+    async fn bad_rows_and_damaged_queues_stop_nobody_and_are_ruled_on_by_hand() {
+        let ground = open().await;
+        let pool = sqlx::PgPool::connect(&ground.database.url()).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        ground.put_bad_ones(&mut tx).await;
+        tx.commit().await.unwrap();
+        ground.bad_ones_stop_nobody().await;
+    }
 }
 
 #[cfg(feature = "tokio-postgres")]
@@ -178,6 +246,38 @@ mod through_tokio_postgres {
     }
 
     #[tokio::test]
+    async fn a_commit_wakes_a_relay_that_listens_also_after_its_connection_was_lost() {
+        let ground = open().await;
+        let url = ground.database.url();
+        let mut client = client(&url).await;
+        let relay = ground.relay().sweep(NEVER);
+        let relay = relay.listen(url.parse().unwrap(), tokio_postgres::NoTls);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(relay.run(stop.clone()));
+        for n in 0..6 {
+            if n == 3 {
+                assert_eq!(ground.cut_the_listener(), "1");
+            }
+            let tx = client.transaction().await.unwrap();
+            ground.filled(tx, n).await;
+            ground.empty().await;
+        }
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        assert_eq!(ground.queue.counts().await.unwrap().pending, 6);
+    }
+
+    #[tokio::test]
+    async fn bad_rows_and_damaged_queues_stop_nobody_and_are_ruled_on_by_hand() {
+        let ground = open().await;
+        let mut client = client(&ground.database.url()).await;
+        let mut tx = client.transaction().await.unwrap();
+        ground.put_bad_ones(&mut tx).await;
+        tx.commit().await.unwrap();
+        ground.bad_ones_stop_nobody().await;
+    }
+
+    #[tokio::test]
     async fn relays_at_once_do_no_work_twice() {
         let ground = open().await;
         let mut client = client(&ground.database.url()).await;
@@ -188,12 +288,13 @@ mod through_tokio_postgres {
         tx.commit().await.unwrap();
         let (a, b, c) = tokio::join!(ground.relayed(), ground.relayed(), ground.relayed());
         assert_eq!((a.0 + b.0 + c.0, a.1 + b.1 + c.1), (300, 0));
-        ground.kill_check().await;
+        assert_eq!(ground.queue.counts().await.unwrap().pending, 300);
     }
 
     impl Ground {
-        async fn kill_check(&self) {
-            assert_eq!(self.queue.counts().await.unwrap().pending, 300);
+        async fn filled(&self, mut tx: tokio_postgres::Transaction<'_>, n: i64) {
+            self.fill(&mut tx, n).await;
+            tx.commit().await.unwrap();
         }
     }
 }
