@@ -47,6 +47,7 @@
 //! * [`wire`]: the connector.
 //! * [`scripts`]: the Lua bundle, its typed calls, the fence.
 //! * [`core`](mod@core): queues, jobs, leases, workers, operator verbs; also at this crate's root.
+//!   With the feature `schedules` jobs that recur.
 //! * `stores` (feature): rows that absorb the jobs' names, the supervisor; with `sqlite`,
 //!   `tokio-postgres` or `sqlx` in a database; with `outbox` jobs that exist if and only if the
 //!   business row does.
@@ -78,6 +79,8 @@ pub mod prelude {
         Backoff, Bus, Durability, EnqueueOptions, Enqueued, Error, Failure, Handler, Job, JobError,
         Lane, NewJob, Queue, TypedLane, TypedQueue, Verdict, Worker,
     };
+    #[cfg(feature = "schedules")]
+    pub use emq_core::{Missed, Schedule, Timing};
     pub use emq_keys::BrandedId;
     #[cfg(feature = "stores")]
     pub use emq_stores::{Absorbed, Cx, Store, with_stores};
