@@ -7,6 +7,7 @@ use emq_scripts::{FenceOptions, Fenced};
 use emq_testkit::Valkey;
 use emq_wire::{Cmd, Config, Connection, Reply};
 
+use super::contest::Contest;
 use super::shelves::Shelves;
 use crate::Failure;
 use crate::books::Backing;
@@ -15,17 +16,27 @@ use crate::books::Backing;
 pub(super) struct Ground {
     valkey: Valkey,
     shelves: Shelves,
+    contest: Contest,
 }
 
 impl Ground {
     /// `asked` is the one kind of store that gates with stores shall use.
     pub(super) fn start(asked: Option<Backing>) -> Result<Self, Failure> {
-        Ok(Self { valkey: Valkey::start()?, shelves: Shelves::new(asked) })
+        Ok(Self {
+            valkey: Valkey::start()?,
+            shelves: Shelves::new(asked),
+            contest: Contest::default(),
+        })
     }
 
     /// The kinds of stores, and where they are opened.
     pub(super) fn shelves(&self) -> &Shelves {
         &self.shelves
+    }
+
+    /// The rival, and what the referee says of it.
+    pub(super) fn contest(&self) -> &Contest {
+        &self.contest
     }
 
     pub(super) fn valkey(&self) -> &Valkey {

@@ -1,11 +1,13 @@
 //! `cargo xtask rung`: a chapter's gates against a live Valkey, and their frozen transcripts.
 
 mod connector;
+mod contest;
 mod ground;
 mod jobs;
 mod keyspace;
 mod lanes;
 mod machine;
+mod rival;
 mod shelves;
 mod stores;
 mod surface;
@@ -97,6 +99,12 @@ const RUNGS: &[Rung] = &[
         chapter: "the bus meets the stores",
         file: "bcs_rung_3_5_check.out",
         gates: stores::GATES,
+    },
+    Rung {
+        number: "3.6",
+        chapter: "conformance and the rival",
+        file: "bcs_rung_3_6_check.out",
+        gates: rival::GATES,
     },
 ];
 
