@@ -101,6 +101,12 @@ async function contend(t, folder, url, sizes, eachLine = () => {}) {
   return { rows, code };
 }
 
+/**
+ * Runs a server and kills it when this process closes the pipe, or ends in whatever way: a test
+ * that is killed leaves no server behind.
+ */
+const LEASH = '"$@" </dev/null & read -r _; kill -9 $!; wait';
+
 class Server {
   #port;
   #dir;
@@ -130,14 +136,17 @@ class Server {
   }
 
   async #kill() {
+    if (this.#child.exitCode !== null) return;
     const exited = once(this.#child, 'exit');
-    if (this.#child.kill('SIGKILL')) await exited;
+    this.#child.stdin.end();
+    await exited;
   }
 
   async #spawn() {
     const place = ['--port', String(this.#port), '--dir', this.#dir, '--save', ''];
-    this.#child = spawn(process.env.VALKEY_SERVER, [...place, ...this.#args], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+    const server = [process.env.VALKEY_SERVER, ...place, ...this.#args];
+    this.#child = spawn('sh', ['-c', LEASH, 'sh', ...server], {
+      stdio: ['pipe', 'pipe', 'ignore'],
     });
     const lines = createInterface({ input: this.#child.stdout });
     await new Promise((resolve, reject) => {

@@ -25,6 +25,8 @@ export async function run(rival) {
   // A rival that loses a promise or an event shall fail in its row, and not end the run.
   process.on('unhandledRejection', complain);
   process.on('uncaughtException', complain);
+  // Nobody reads any more.
+  process.stdout.on('error', () => process.exit(1));
   try {
     await runRows(rival, ordersFrom(process.env));
     process.exit(0);
