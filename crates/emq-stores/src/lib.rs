@@ -23,6 +23,16 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(all(
+    doctest,
+    feature = "outbox",
+    feature = "sqlite",
+    feature = "tokio-postgres",
+    feature = "sqlx"
+))]
+#[doc = include_str!("../docs/outbox.md")]
+struct OutboxGuide;
+
 mod compaction;
 mod effect;
 mod error;
