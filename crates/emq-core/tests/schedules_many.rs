@@ -6,7 +6,7 @@ mod recurring;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use emq_core::{Enqueued, Put, SchedulerPhase};
+use emq_core::{Enqueued, Missed, Put, Schedule, SchedulerPhase, Timing};
 use emq_testkit::{Fsync, Valkey};
 use ground::proxy::Proxy;
 use ground::raw::strings;
@@ -16,6 +16,7 @@ use recurring::{Running, Served, every, id_of, recurring, server_ms};
 const BEAT: Duration = Duration::from_millis(20);
 const NO_BEAT: Duration = Duration::from_secs(3_600);
 const TWO_HOURS_S: i64 = 7_200;
+const HOUR_MS: u64 = 3_600_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_schedulers_of_which_two_have_a_clock_two_hours_off_admit_each_tick_once() {
@@ -50,6 +51,34 @@ async fn five_schedulers_of_which_two_have_a_clock_two_hours_off_admit_each_tick
     assert!(admitted >= 200 && elsewhere > 0, "{totals:?}");
     assert_eq!(totals.iter().map(|it| it.duplicate).sum::<u64>(), 0, "{totals:?}");
     healthy(&queue).await;
+}
+
+/// By a clock that is two hours ahead the next tick of an hour's interval is due, and long missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_ahead_neither_brings_a_tick_forward_nor_passes_it_over() {
+    let valkey = Valkey::start().unwrap();
+    let (bus, queue) = bus_on(&valkey).await;
+    let table = bus.schedules().queue("work").unwrap();
+    let all = [("none", Missed::None), ("last", Missed::Last), ("all", Missed::All)];
+    // Far from its next tick, whatever the time is.
+    let half_ms = HOUR_MS / 2;
+    let offset_ms = (server_ms(&bus).await + half_ms) % HOUR_MS;
+    let timing = Timing::every(Duration::from_millis(HOUR_MS)).unwrap();
+    let timing = timing.offset(Duration::from_millis(offset_ms)).unwrap();
+    for (name, missed) in all {
+        let schedule = Schedule::new(name, timing.clone()).unwrap().missed(missed);
+        table.put(&schedule.tolerance(Duration::ZERO)).await.unwrap();
+    }
+    let before = table.list().await.unwrap();
+    let ahead = Proxy::before(&valkey).await;
+    ahead.clock_ahead(TWO_HOURS_S);
+    let misled = emq_core::Bus::connect(&ahead.url()).await.unwrap();
+    let mut running = Running::start(&misled, &queue, BEAT);
+    running.until(|status| status.totals.looks > 10 && status.totals.off_time > 30).await;
+    let totals = running.stop().await;
+    assert_eq!((totals.admitted, totals.passed), (0, 0), "{totals:?}");
+    assert_eq!(table.list().await.unwrap(), before);
+    assert_eq!(queue.depth().await.unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
