@@ -2,13 +2,16 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use emq_keys::QueueKeys;
 use emq_scripts::{
-    AdmitOptions, Claim, Complete, Completed, Fenced, LaneLimit, LanePause, RefusalClass, Tick,
-    TickVerdict, Ticked, TimetablePause, TimetablePaused, TimetablePut, TimetableRemove,
-    TimetableSet, TimetableWritten,
+    AdmitOptions, Admitted, Claim, Complete, Completed, Enqueue, Fenced, LaneEnqueue, LaneLimit,
+    LanePause, RefusalClass, Tick, TickVerdict, Ticked, TimetablePause, TimetablePaused,
+    TimetablePut, TimetableRemove, TimetableSet, TimetableWritten,
 };
 use emq_testkit::Valkey;
+use support::keyspace::snapshot;
 use support::{ask, fenced, job, lane, queue, server_ms};
 
 const NAME: &str = "nightly";
@@ -55,6 +58,13 @@ impl Ground {
 
     async fn number(&self, words: &[&str]) -> i64 {
         ask(self.fenced.connection(), words).await.as_int().unwrap()
+    }
+
+    /// All that is known of a queue, by the part of its keys after the base.
+    async fn facts(&self, keys: &QueueKeys) -> BTreeMap<String, String> {
+        let all = snapshot(self.fenced.connection(), &format!("{}*", keys.base())).await;
+        let part = |key: &str| key.strip_prefix(keys.base()).unwrap().to_owned();
+        all.into_iter().map(|(key, value)| (part(&key), format!("{value:?}"))).collect()
     }
 
     async fn tick(&self, call: &Tick<'_>) -> Ticked {
@@ -159,6 +169,64 @@ async fn a_table_that_was_made_anew_repeats_no_revision() {
         let gone = ground.fenced.call(&ground.keys, &TimetableRemove { name: NAME }).await.unwrap();
         assert!(gone);
         assert_eq!(ground.number(&["EXISTS", ground.keys.timetable()]).await, 0);
+    }
+}
+
+/// Whatever a queue looks like, its jobs get into it by a tick as they do by an enqueue.
+#[tokio::test]
+async fn a_tick_leaves_what_an_enqueue_leaves() {
+    let ground = Ground::new().await;
+    let all = AdmitOptions {
+        kind: Some("k"),
+        headers: Some("{}"),
+        max_attempts: Some(3),
+        unique: Some("u"),
+    };
+    for case in 0..64_u32 {
+        let is = |bit: u32| case >> bit & 1 == 1;
+        let options = if is(0) { all } else { AdmitOptions::default() };
+        let group = is(1).then(|| lane(1));
+        let (ticks, enqueues) = (queue(&format!("t{case}")), queue(&format!("e{case}")));
+        for keys in [&ticks, &enqueues] {
+            let fenced = &ground.fenced;
+            if is(2) {
+                fenced.call(keys, &LanePause { group: lane(1) }).await.unwrap();
+            }
+            if is(3) {
+                fenced.call(keys, &LaneLimit { group: lane(1), limit: 1 }).await.unwrap();
+                ask(fenced.connection(), &["HSET", keys.gactive(), lane(1).as_str(), "1"]).await;
+            }
+            if is(4) {
+                let (group, payload, options) = (lane(1), &b"x"[..], AdmitOptions::default());
+                let before = LaneEnqueue { id: job(1), payload, group, options, durable: false };
+                fenced.call(keys, &before).await.unwrap();
+            }
+            if is(5) {
+                ask(fenced.connection(), &["DEL", keys.wake()]).await;
+            }
+        }
+        let (id, payload) = (job(2), &b"p"[..]);
+        let (name, mark, timing, text) = (NAME, 1, "every 1000 0", "{}");
+        let next_ms = ground.now().await + 3_600_000;
+        let put = TimetablePut { name, mark, timing, options: text, payload, next_ms };
+        let revision = ground.fenced.call(&ticks, &put).await.unwrap().revision.unwrap();
+        ask(ground.fenced.connection(), &["HSET", ticks.timetable(), "nightly:next", "1000"]).await;
+        let call = Tick { id: Some(id), payload, group, options, ..tick(revision) };
+        let ticked = ground.fenced.call(&ticks, &call).await.unwrap();
+        assert_eq!(ticked.verdict, TickVerdict::Admitted);
+        ask(ground.fenced.connection(), &["DEL", ticks.timetable()]).await;
+        let admitted = match group {
+            Some(group) => {
+                let call = LaneEnqueue { id, payload, group, options, durable: false };
+                ground.fenced.call(&enqueues, &call).await.unwrap()
+            }
+            None => {
+                let call = Enqueue { id, payload, options, durable: false };
+                ground.fenced.call(&enqueues, &call).await.unwrap()
+            }
+        };
+        assert_eq!(admitted, Admitted::Admitted);
+        assert_eq!(ground.facts(&ticks).await, ground.facts(&enqueues).await, "case {case:b}");
     }
 }
 
