@@ -11,7 +11,7 @@ use crate::{Outcome, postgres, sh, valkey};
 
 /// What is tested beside the defaults: each backend of the stores, and what is told to `metrics`.
 pub(crate) const FEATURES: &str = "emq-stores/sqlite,emq-stores/tokio-postgres,emq-stores/sqlx,\
-                                   emq-stores/outbox,emq-stores/metrics,emq-core/metrics,\
+                                   emq-stores/outbox,emq-stores/metrics,emq-core/metrics,emq-core/schedules,\
                                    emq-testkit/postgres";
 
 #[derive(clap::Args, Default)]
