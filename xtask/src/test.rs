@@ -9,10 +9,11 @@ use std::process::Stdio;
 
 use crate::{Outcome, postgres, sh, valkey};
 
-/// What is tested beside the defaults: each backend of the stores, and what is told to `metrics`.
+/// What is tested beside the defaults: each backend of the stores, schedules, and what is
+/// told to `metrics`.
 pub(crate) const FEATURES: &str = "emq-stores/sqlite,emq-stores/tokio-postgres,emq-stores/sqlx,\
-                                   emq-stores/outbox,emq-stores/metrics,emq-core/metrics,emq-core/schedules,\
-                                   emq-testkit/postgres";
+                                   emq-stores/outbox,emq-stores/metrics,emq-core/metrics,\
+                                   emq-core/schedules,emq-testkit/postgres";
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
