@@ -1,4 +1,5 @@
-//! Each script form on a real server, one call at a time: `cargo bench -p emq-bench --bench scripts`.
+//! Each script form on a real server, one call at a time:
+//! `cargo bench -p emq-bench --bench scripts`.
 //!
 //! What a form needs is made before its clock starts, and no job is left behind.
 

@@ -15,6 +15,8 @@ use crate::{Failure, require};
 
 /// So long that nothing expires in a run.
 pub(crate) const LEASE: Duration = Duration::from_secs(600);
+/// A bound that only a lost job reaches.
+pub(crate) const HANG: Duration = Duration::from_secs(300);
 /// Jobs handed over in one list when a queue is filled.
 const FILL: usize = 10_000;
 

@@ -15,6 +15,9 @@ use tokio::sync::{Notify, Semaphore};
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
+/// A bound that only a lost job reaches.
+const HANG: Duration = Duration::from_secs(300);
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
@@ -40,7 +43,8 @@ async fn run(words: &[String]) -> Result<(), Failure> {
     queue.counts().await?;
     let (heap, resident) = (HEAP.current_usage(), resident());
     HEAP.reset_peak_usage();
-    let most = work(&queue, held, jobs).await?;
+    let most = tokio::time::timeout(HANG, work(&queue, held, jobs)).await;
+    let most = most.map_err(|_| "jobs were lost")??;
     let heap = HEAP.peak_usage().saturating_sub(heap);
     println!("{{\"heap\":{heap},\"resident\":{}}}", most.saturating_sub(resident));
     Ok(())

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::board::{Board, Bound};
 use crate::figures::{median, ms, quantile};
-use crate::ground::{Ground, LEASE};
+use crate::ground::{Ground, HANG, LEASE};
 use crate::{Failure, Plan, require};
 
 /// Both sides of a pickup begin on a machine that was idle this long.
@@ -52,7 +52,8 @@ impl Parked {
     }
 
     async fn next(&mut self) -> Result<Instant, Failure> {
-        self.begun.recv().await.ok_or_else(|| "the worker ended".into())
+        let begun = tokio::time::timeout(HANG, self.begun.recv()).await;
+        begun.map_err(|_| "a job was lost")?.ok_or_else(|| "the worker ended".into())
     }
 
     /// Each job ran once.

@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 
 use crate::board::{Board, Bound};
 use crate::figures::{ms, quantile};
-use crate::ground::{Ground, LEASE};
+use crate::ground::{Ground, HANG, LEASE};
 use crate::{Failure, Plan, require};
 
 /// How long the server stays away; the longer, the longer are the pauses between attempts.
@@ -23,8 +23,6 @@ const AWAY: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)]
 const WITHIN: Duration = Duration::from_millis(250);
 /// How often it is tried whether the server accepts.
 const LOOK: Duration = Duration::from_millis(1);
-/// A bound that only a hang reaches.
-const SOON: Duration = Duration::from_secs(60);
 /// More than are worked in all rounds.
 const JOBS: usize = 100_000;
 /// Jobs served before the server is killed.
@@ -39,7 +37,7 @@ pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failur
     for away in AWAY {
         let mut waits = Vec::new();
         for _ in 0..plan.rounds {
-            let wait = tokio::time::timeout(SOON, restarted(&ground, &mut begun, away));
+            let wait = tokio::time::timeout(HANG, restarted(&ground, &mut begun, away));
             waits.push(wait.await.map_err(|_| "no job was served after a restart")??);
         }
         let [half, most] = [0.5, 1.0].map(|q| quantile(&mut waits, q));
@@ -102,7 +100,7 @@ async fn restarted(
 
 /// When the server has loaded its data and answers.
 fn accepts(port: u16) -> Result<Instant, Failure> {
-    let deadline = Instant::now() + SOON;
+    let deadline = Instant::now() + HANG;
     while Instant::now() < deadline {
         if pong(port).unwrap_or(false) {
             return Ok(Instant::now());

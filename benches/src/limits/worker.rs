@@ -9,7 +9,7 @@ use emq_core::{Job, JobError, Queue, Worker};
 
 use crate::board::{Board, Bound};
 use crate::figures::spread;
-use crate::ground::{Ground, LEASE, Run, timed, waiting};
+use crate::ground::{Ground, HANG, LEASE, Run, timed, waiting};
 use crate::{Failure, Plan, require, turns};
 
 /// Handlers at once, and the one that has a target.
@@ -92,7 +92,9 @@ async fn work_off(
     };
     let worker =
         Worker::builder(queue).concurrency(concurrency).lease(LEASE).handler(handler).start()?;
-    effects.all().await;
+    if tokio::time::timeout(HANG, effects.all()).await.is_err() {
+        return Err(format!("jobs were lost: only {} had their effect", effects.done()).into());
+    }
     let report = worker.stop(Duration::from_secs(10)).await;
     let done = usize::try_from(report.totals.done).unwrap_or(usize::MAX);
     require(done == effects.done(), || format!("not each job was acknowledged: {report:?}"))
