@@ -3,7 +3,6 @@
 
 mod postgres_ground;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use emq_core::{Bus, Queue};
@@ -128,8 +127,8 @@ impl Ground {
     /// The row that is left is sent again, and the bus knows it.
     #[cfg(feature = "sqlx")]
     async fn kill_before_the_delete(&self) {
-        let reached = Arc::new(tokio::sync::Notify::new());
-        let told = Arc::clone(&reached);
+        let reached = std::sync::Arc::new(tokio::sync::Notify::new());
+        let told = std::sync::Arc::clone(&reached);
         let relay = self.relay().before_delete(move || {
             told.notify_one();
             std::future::pending()

@@ -9,7 +9,7 @@ use emq_keys::{BrandedId, Namespace, namespace};
 use emq_stores::postgres::{Param, PgStore, PgTransaction, Postgres};
 use emq_stores::{Absorbed, JobName, Store, StoreError};
 use emq_testkit::Database;
-use postgres_ground::{CONNECTIONS, Client, migrated};
+use postgres_ground::{Client, migrated};
 
 const KIND: Namespace = namespace!("POS");
 const ISOLATIONS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
@@ -214,7 +214,7 @@ async fn tokio_connection(url: String) -> tokio_postgres::Client {
 
 #[cfg(feature = "tokio-postgres")]
 async fn deadpool_connection(url: String) -> deadpool_postgres::Object {
-    match postgres_ground::Tokio::pool(&url, CONNECTIONS) {
+    match postgres_ground::Tokio::pool(&url, postgres_ground::CONNECTIONS) {
         Postgres::Tokio(pool) => pool.get().await.unwrap(),
         other => panic!("{other:?}"),
     }
