@@ -44,6 +44,9 @@ impl Rounds {
             let begun = Instant::now();
             for place in [Place::Near, Place::Far, Place::Killed] {
                 let rows = self.rows(board, side, place);
+                if self.spares(side, place, round) {
+                    continue;
+                }
                 match place {
                     _ if rows.is_empty() => {}
                     Place::Killed => self.recovery(board, round, side, program).await?,
@@ -61,6 +64,11 @@ impl Rounds {
         let mut asked = asked_at(place, &board.rows);
         asked.retain(|row| Rounds::has(side, place, row) && !board.lacks(side, place, row));
         asked
+    }
+
+    /// Whether a quick run leaves this out, so that all sides fit into its time.
+    fn spares(&self, side: &Side, place: Place, round: usize) -> bool {
+        self.extent == Extent::Quick && !side.ours && place != Place::Near && round > 0
     }
 
     /// Whether a row is played with a side at all.
