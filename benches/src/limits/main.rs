@@ -25,6 +25,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use emq_bench::referee::Machine;
+use emq_testkit::Valkey;
 
 use self::board::Board;
 
@@ -91,6 +93,10 @@ fn main() -> ExitCode {
     let rounds = if cli.quick { 5 } else { 9 };
     let Cli { quick, tool, connectors, parts } = cli;
     let plan = Plan { quick, rounds, tool, connectors };
+    if let Err(failure) = header(&plan) {
+        eprintln!("limits: {}", with_causes(failure.as_ref()));
+        return ExitCode::FAILURE;
+    }
     let mut board = Board::default();
     let mut failed = false;
     for part in Part::value_variants() {
@@ -107,6 +113,16 @@ fn main() -> ExitCode {
     }
     board.print();
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What the figures are of: rates say nothing without it.
+fn header(plan: &Plan) -> Result<(), Failure> {
+    let Machine { date, machine, commit } = Machine::here();
+    let engine = Valkey::start()?.version()?;
+    let kind = if plan.quick { "quick" } else { "full" };
+    println!("limits: commit {commit}, {date}, {machine}");
+    println!("limits: Valkey {engine}, volatile; {kind}, each side {} times in turn", plan.rounds);
+    Ok(())
 }
 
 /// Each part has a runtime of its own, on this thread: the other processor is the server's.

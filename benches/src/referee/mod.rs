@@ -29,4 +29,5 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 // The public interface is:
 pub use args::Args;
+pub use machine::Machine;
 pub use run::run;
