@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 
 use super::PATIENCE;
 
@@ -11,8 +11,7 @@ use super::PATIENCE;
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// What it says on standard error, line by line.
-    pub(crate) lines: mpsc::Receiver<String>,
+    lines: Mutex<mpsc::Receiver<String>>,
 }
 
 /// An answer.
@@ -65,7 +64,7 @@ impl Server {
             let said: Vec<String> = lines.try_iter().collect();
             panic!("it didn't listen: {said:?}");
         };
-        Server { child, address, lines }
+        Server { child, address, lines: Mutex::new(lines) }
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
@@ -93,6 +92,11 @@ impl Server {
     pub(crate) fn signal(&self, name: &str) {
         let kill = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(kill.unwrap().success());
+    }
+
+    /// All that it said on standard error, once it has ended.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.lines.lock().unwrap().iter().collect()
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
