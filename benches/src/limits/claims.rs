@@ -10,7 +10,7 @@ use emq_keys::BrandedId;
 use emq_scripts::LaneClaim;
 
 use crate::board::{Board, Bound};
-use crate::figures::median;
+use crate::figures::{median, ratio};
 use crate::ground::{Ground, LEASE};
 use crate::turns::{settled, turn};
 use crate::{Failure, Plan, require};
@@ -78,11 +78,14 @@ async fn compare(
         println!("  {what}, {lanes} lanes: {:?}", rounds.last().map(|round| &round.calls));
     }
     let [few, many] = &rounds[..] else { return Err("there are two sides".into()) };
-    let middle = |rounds: &[Round]| median(rounds.iter().map(|round| round.took.as_secs_f64()));
-    let (short, long) = (middle(few), middle(many));
+    let times = |rounds: &[Round]| -> Vec<f64> {
+        rounds.iter().map(|round| round.took.as_secs_f64()).collect()
+    };
+    let (shorts, longs) = (times(few), times(many));
+    let [short, long] = [&shorts, &longs].map(|times| median(times.iter().copied()));
     let measured = format!("{:.1} ms and {:.1} ms", short * 1e3, long * 1e3);
     let target = format!("{what}, time at 100,000 lanes to 1,000");
-    board.judge(&target, measured, long / short, Bound::AtMost(TARGET));
+    board.judge(&target, measured, ratio(&longs, &shorts), Bound::AtMost(TARGET));
     // A lane's last job leaves with an LPOP where another has an LMOVE: the number counts.
     let apart = few.iter().zip(many).map(|(few, many)| (many.total() - few.total()).abs()).max();
     let calls = many.last().map_or(0, Round::total);

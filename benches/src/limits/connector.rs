@@ -8,7 +8,7 @@ use emq_testkit::Valkey;
 use emq_wire::{Cmd, Connection, Pipeline, Reply};
 
 use crate::board::{Board, Bound};
-use crate::figures::{median, spread};
+use crate::figures::{median, ratio, spread};
 use crate::rivals::{self, Rival};
 use crate::{Failure, Plan, require};
 
@@ -54,8 +54,8 @@ pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failur
         }
     }
     for (at, row) in ROWS.iter().enumerate() {
-        let our = median(ours[at].iter().copied());
-        println!("  {}: ours {our:.0}/s ({})", row.says, spread(&ours[at]));
+        let our = &ours[at];
+        println!("  {}: ours {} ({})", row.says, rate(our), spread(our));
         beside_the_tool(board, row, our, &tools[at]);
         let rates: Vec<_> = field.iter().zip(theirs.iter().map(|rates| &rates[at][..])).collect();
         beside_the_field(board, row, our, &rates);
@@ -63,27 +63,29 @@ pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failur
     Ok(())
 }
 
-fn beside_the_tool(board: &mut Board, row: &Row, our: f64, rates: &[f64]) {
-    let target = format!("connector, {}, beside the tool at -c 1 -P {}", row.says, row.depth);
-    if rates.is_empty() {
-        return board.leave_out(&target, "no benchmark tool: cargo xtask tools install");
-    }
-    let tool = median(rates.iter().copied());
-    let measured = format!("{our:.0}/s, the tool {tool:.0}/s ({})", spread(rates));
-    board.judge(&target, measured, our / tool, Bound::AtLeast(row.at_least));
+fn rate(rates: &[f64]) -> String {
+    format!("{:.0}/s", median(rates.iter().copied()))
 }
 
-fn beside_the_field(board: &mut Board, row: &Row, our: f64, rates: &[(&Rival, &[f64])]) {
-    let target = format!("connector, {}, beside the best of the field", row.says);
-    let medians = rates.iter().map(|(rival, rates)| (rival, median(rates.iter().copied())));
-    let medians: Vec<_> = medians.collect();
-    for (rival, rate) in &medians {
-        board.tell(&format!("  {rival}"), format!("{rate:.0}/s"), Some(our / rate));
+fn beside_the_tool(board: &mut Board, row: &Row, ours: &[f64], tool: &[f64]) {
+    let target = format!("connector, {}, beside the tool at -c 1 -P {}", row.says, row.depth);
+    if tool.is_empty() {
+        return board.leave_out(&target, "no benchmark tool: cargo xtask tools install");
     }
-    match medians.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
-        Some((rival, rate)) => {
-            let measured = format!("{our:.0}/s, {rival} {rate:.0}/s");
-            board.judge(&target, measured, our / rate, Bound::Over(1.0));
+    let measured = format!("{}, the tool {} ({})", rate(ours), rate(tool), spread(tool));
+    board.judge(&target, measured, ratio(ours, tool), Bound::AtLeast(row.at_least));
+}
+
+fn beside_the_field(board: &mut Board, row: &Row, ours: &[f64], field: &[(&Rival, &[f64])]) {
+    let target = format!("connector, {}, beside the best of the field", row.says);
+    for (rival, rates) in field {
+        board.tell(&format!("  {rival}"), rate(rates), Some(ratio(ours, rates)));
+    }
+    // The best is who leaves us the least.
+    match field.iter().min_by(|a, b| ratio(ours, a.1).total_cmp(&ratio(ours, b.1))) {
+        Some((rival, rates)) => {
+            let measured = format!("{}, {rival} {}", rate(ours), rate(rates));
+            board.judge(&target, measured, ratio(ours, rates), Bound::Over(1.0));
         }
         None => board.leave_out(&target, "the program of benches/rivals/connectors isn't built"),
     }

@@ -8,7 +8,7 @@ use emq_scripts::{AdmitOptions, Enqueue, EnqueueMany, ManyItem, ScriptName};
 use emq_wire::{Cmd, Script};
 
 use crate::board::{Board, Bound};
-use crate::figures::{median, spread};
+use crate::figures::{median, ratio, spread};
 use crate::ground::{Ground, waiting};
 use crate::raw::{Batch, Raw};
 use crate::{Failure, Plan, require};
@@ -170,5 +170,5 @@ fn admitted(said: Enqueued) -> Result<(), Failure> {
 fn compare(board: &mut Board, target: &str, ours: &[f64], limit: &[f64], at_least: f64) {
     let (our, most) = (median(ours.iter().copied()), median(limit.iter().copied()));
     let measured = format!("{our:.0}/s ({}) of {most:.0}/s ({})", spread(ours), spread(limit));
-    board.judge(target, measured, our / most, Bound::AtLeast(at_least));
+    board.judge(target, measured, ratio(ours, limit), Bound::AtLeast(at_least));
 }

@@ -9,6 +9,12 @@ pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
+/// One side to the other: the median of the rounds' ratios, since neighbours in time share what
+/// else the machine was doing.
+pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> f64 {
+    median(ours.iter().zip(theirs).map(|(our, their)| our / their))
+}
+
 /// Of at least one time, the one that `q` of all stay under.
 pub(crate) fn quantile(times: &mut [Duration], q: f64) -> Duration {
     times.sort_unstable();
@@ -36,6 +42,12 @@ mod tests {
     fn the_middle_is_not_the_mean() {
         assert_eq!(median([1.0, 900.0, 3.0, 2.0, 4.0]), 3.0);
         assert_eq!(spread(&[100.0, 90.0, 120.0]), "-10..+20 %");
+    }
+
+    #[test]
+    fn a_slow_moment_of_both_sides_moves_no_ratio() {
+        let (ours, theirs) = ([90.0, 9.0, 45.0, 91.0, 89.0], [100.0, 10.0, 50.0, 100.0, 100.0]);
+        assert_eq!(ratio(&ours, &theirs), 0.9);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use contender::{Effects, id_of};
 use emq_core::{Job, JobError, Queue, Worker};
 
 use crate::board::{Board, Bound};
-use crate::figures::spread;
+use crate::figures::{ratio, spread};
 use crate::ground::{Ground, HANG, LEASE, Run, timed, waiting};
 use crate::{Failure, Plan, require, turns};
 
@@ -35,28 +35,31 @@ pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failur
     }
     let most = Run::median(&limit);
     board.tell("turn alone, 100 a call, two in flight", most.says(), None);
-    let mut judged = Run::default();
     for (size, runs) in SIZES.iter().zip(&flat) {
-        let run = Run::median(runs);
-        let share = run.per_s / most.per_s;
+        let share = share(runs, &limit);
         if *size == JUDGED {
-            judged = run;
             let target = "worker, flat, c=50, beside turn's limit";
-            board.judge(target, says(&run, runs), share, Bound::AtLeast(0.85));
+            board.judge(target, says(runs), share, Bound::AtLeast(0.85));
+            let share = self::share(&laned, runs);
+            let target = "worker, 100 lanes, c=50, beside flat";
+            board.judge(target, says(&laned), share, Bound::AtLeast(0.5));
         } else {
-            board.tell(&format!("worker, flat, c={size}"), says(&run, runs), Some(share));
+            board.tell(&format!("worker, flat, c={size}"), says(runs), Some(share));
         }
     }
-    let run = Run::median(&laned);
-    let share = run.per_s / judged.per_s;
-    let target = "worker, 100 lanes, c=50, beside flat";
-    board.judge(target, says(&run, &laned), share, Bound::AtLeast(0.5));
     Ok(())
 }
 
-fn says(median: &Run, runs: &[Run]) -> String {
-    let rates: Vec<f64> = runs.iter().map(|run| run.per_s).collect();
-    format!("{} ({})", median.says(), spread(&rates))
+fn rates(runs: &[Run]) -> Vec<f64> {
+    runs.iter().map(|run| run.per_s).collect()
+}
+
+fn share(ours: &[Run], limit: &[Run]) -> f64 {
+    ratio(&rates(ours), &rates(limit))
+}
+
+fn says(runs: &[Run]) -> String {
+    format!("{} ({})", Run::median(runs).says(), spread(&rates(runs)))
 }
 
 /// Fills a queue and has a worker empty it; each job must have its effect, and none twice.
