@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use emq_core::{Bus, Error, Job, JobError, NewJob, Queue, Worker};
+use emq_core::{Bus, Error, Job, JobError, NewJob, Phase, Queue, Worker, WorkerStatus};
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::connect::Globals;
 use crate::exit::Failure;
@@ -163,11 +163,7 @@ async fn latency(
     let (mut enqueues, mut arrivals) = (histogram()?, histogram()?);
     let mut status = worker.status();
     for _ in 0..samples {
-        let parked = status.wait_for(|status| status.phase == emq_core::Phase::Parked);
-        let parked = tokio::time::timeout(ARRIVES_WITHIN, parked).await;
-        if !matches!(parked, Ok(Ok(_))) {
-            return Err(Failure::failed("the worker did not park"));
-        }
+        parked(&mut status).await?;
         let begun = Instant::now();
         let _ = queue.enqueue(payload).await?;
         let answered = begun.elapsed();
@@ -177,6 +173,16 @@ async fn latency(
     }
     worker.stop(STOP_WITHIN).await;
     Ok((quantiles(&enqueues), quantiles(&arrivals)))
+}
+
+async fn parked(status: &mut watch::Receiver<WorkerStatus>) -> Result<(), Failure> {
+    // What it answers holds a lock that the worker needs, so that it goes at once.
+    let idle = |now: &WorkerStatus| now.phase == Phase::Parked && now.in_flight == 0;
+    let parks = async { status.wait_for(idle).await.is_ok() };
+    match tokio::time::timeout(ARRIVES_WITHIN, parks).await {
+        Ok(true) => Ok(()),
+        _ => Err(Failure::failed("the worker did not park: is the server out of reach?")),
+    }
 }
 
 async fn arrival<T>(arrivals: &mut mpsc::UnboundedReceiver<T>) -> Result<T, Failure> {
