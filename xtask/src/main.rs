@@ -4,6 +4,7 @@ mod bench;
 mod books;
 mod ci;
 mod conformance;
+mod console;
 mod container;
 mod demo;
 mod drill;
@@ -68,6 +69,8 @@ enum Task {
     Rung(rung::Args),
     /// Drive the contracts of the wire, in Rust, Python and Node
     Conformance(conformance::Args),
+    /// Look at the console of `emq serve` in a real browser
+    Console(console::Args),
     /// Write the golden vectors, or check them
     Vectors(vectors::Args),
     /// Check headers, digests and expansions of the Lua bundle, and the budgets of files and lines
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Task::Drill(command) => drill::run(&command),
         Task::Rung(args) => rung::run(&args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::Console(args) => console::run(&args),
         Task::Vectors(args) => vectors::run(&args),
         Task::Tidy(args) => tidy::run(&args),
         Task::Figures(args) => figures::run(&args),

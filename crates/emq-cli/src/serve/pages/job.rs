@@ -13,7 +13,7 @@ const BYTES_SHOWN: usize = 8 * 1024;
 pub(in crate::serve) fn job(queue: &QueueName, job: &Explained, shows_payloads: bool) -> String {
     let record = &job.record;
     let body = html! {
-        table {
+        table.facts {
             tr { th { "state" } td { (record.state) ", " (standing(job)) } }
             tr { th { "minted" } td { (ago(job.age())) ", by the clock of its producer" } }
             tr { th { "lane" } td { @if let Some(lane) = record.group { (link_to_lane(queue, lane)) } @else { "none: the flat set" } } }
@@ -46,9 +46,11 @@ pub(in crate::serve) fn job(queue: &QueueName, job: &Explained, shows_payloads: 
 
 fn standing(job: &Explained) -> String {
     match job.standing {
-        Standing::Waiting { ahead } => {
-            format!("{} jobs of its lane are ahead of it", number(ahead))
-        }
+        Standing::Waiting { ahead } => match ahead {
+            0 => "the next of its lane".to_owned(),
+            1 => "1 job of its lane is ahead of it".to_owned(),
+            _ => format!("{} jobs of its lane are ahead of it", number(ahead)),
+        },
         Standing::Held { left } if left.is_zero() => "its lease is over".to_owned(),
         Standing::Held { left } => format!("its lease ends in {}", span(left)),
         Standing::Due { left } if left.is_zero() => "it is due".to_owned(),

@@ -23,7 +23,7 @@ pub(in crate::serve) struct LetterPage<'a> {
 pub(in crate::serve) fn morgue(shown: &LetterPage<'_>) -> String {
     let base = format!("{}/morgue", of_queue(shown.queue));
     let body = html! {
-        p.faint { (number(shown.depth)) " dead letters, newest first by their minting" }
+        p.faint { (number(shown.depth)) " in all, newest first by their minting" }
         @if shown.letters.is_empty() {
             p { "None here." }
         } @else {

@@ -45,7 +45,7 @@ fn counts(queue: &Numbers) -> Markup {
         })
     };
     html! {
-        table {
+        table.facts {
             @if vitals.paused { tr { th { "state" } td.held { "paused by an operator" } } }
             tr { th { "waiting" } td { (waiting(queue)) " (" (number(vitals.pending)) " in the flat set)" } }
             tr { th { "oldest" } td { (oldest(queue)) } }
