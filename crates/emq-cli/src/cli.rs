@@ -99,7 +99,7 @@ pub(crate) fn parse() -> Result<Option<Cli>, Failure> {
                 error.print().map_err(|error| Failure::of_output(&error))?;
                 Ok(None)
             }
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 Err(Failure::usage("say what to do, such as emq ls; see emq --help"))
             }
             _ => Err(Failure::usage(one_line(&error.to_string()))),

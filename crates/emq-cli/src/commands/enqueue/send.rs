@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use emq_core::{Durability, ManyError, NewJob, Queue, Verdict};
+use emq_core::{Durability, Error, ManyError, NewJob, Queue, Verdict};
 
 /// How often a list is sent in all.
 const SENDS: u32 = 8;
 /// The pause before it is sent again; it doubles.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Enqueues a list; again, when what went wrong may pass by itself.
+/// Enqueues a list; again, when what went wrong may pass by itself. A full server is left to the
+/// caller: it may stay full for long.
 pub(super) async fn patiently(
     queue: &Queue,
     jobs: &[NewJob],
@@ -18,10 +19,14 @@ pub(super) async fn patiently(
     let mut pause = PAUSE;
     for _ in 1..SENDS {
         match queue.enqueue_many_with(jobs, durability).await {
-            Err(error) if error.is_retryable() => tokio::time::sleep(pause).await,
+            Err(error) if passes(&error) => tokio::time::sleep(pause).await,
             outcome => return outcome,
         }
         pause *= 2;
     }
     queue.enqueue_many_with(jobs, durability).await
+}
+
+fn passes(error: &ManyError) -> bool {
+    error.is_retryable() && !matches!(error.cause, Error::OutOfMemory { .. })
 }
