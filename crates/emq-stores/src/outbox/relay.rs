@@ -110,7 +110,7 @@ impl Relay {
     }
 
     /// Listens for commits on a connection of tokio-postgres of its own, which is made from
-    /// `config` with `tls` ([`tokio_postgres::NoTls`], for instance) and made again when it is lost.
+    /// `config` with `tls` ([`tokio_postgres::NoTls`], for instance), and again when it is lost.
     /// Without it the relay finds them at its sweep, since the pool hands no notifications out;
     /// with sqlx it isn't needed.
     #[cfg(feature = "tokio-postgres")]
@@ -146,8 +146,8 @@ impl Relay {
     /// left out for a while, and the others go on ([`RelayStatus::stuck`]).
     ///
     /// # Errors
-    /// [`RelayError::NotDurable`] when the server doesn't sync at the start, unless that is allowed;
-    /// [`RelayError::Bus`] and [`RelayError::Store`] when they refuse for good.
+    /// [`RelayError::NotDurable`] when the server doesn't sync at the start, unless that is
+    /// allowed; [`RelayError::Bus`] and [`RelayError::Store`] when they refuse for good.
     pub async fn run(self, stop: CancellationToken) -> Result<(), RelayError> {
         tokio::select! {
             outcome = Rounds::new(&self).run(&stop) => outcome,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use emq_core::NotDurable;
 
-/// What a relay has done so far, and what waits. What waits is counted at each sweep, and about once
-/// a second while rounds follow each other or fail.
+/// What a relay has done so far, and what waits. What waits is counted at each sweep, and about
+/// once a second while rounds follow each other or fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayStatus {
@@ -26,11 +26,11 @@ pub struct RelayStatus {
     pub failures: u64,
     /// Why the last round failed as a whole; `None` after one that didn't.
     pub last_error: Option<String>,
-    /// Why the server can't promise that an admitted job survives its crash: the rows are held until
-    /// it can. `None` unless that is what the last round failed of.
+    /// Why the server can't promise that an admitted job survives its crash: the rows are held
+    /// until it can. `None` unless that is what the last round failed of.
     pub not_durable: Option<NotDurable>,
-    /// Queues that refuse all of their jobs, such as those whose keys on the server are damaged, and
-    /// why. Their rows wait; each queue is tried again after growing pauses.
+    /// Queues that refuse all of their jobs, such as those whose keys on the server are damaged,
+    /// and why. Their rows wait; each queue is tried again after growing pauses.
     pub stuck: BTreeMap<String, String>,
 }
 
