@@ -14,8 +14,8 @@ mod output;
 mod serve;
 mod signals;
 mod top;
-mod watching;
 mod values;
+mod watching;
 
 use std::process::ExitCode;
 

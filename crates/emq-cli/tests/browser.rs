@@ -21,6 +21,7 @@ struct Browser {
 
 impl Browser {
     /// The one of `EMQ_BROWSER`, else one that is on the path.
+    #[allow(clippy::print_stdout, reason = "what was not checked must be seen")]
     fn find() -> Option<Browser> {
         let named = std::env::var_os("EMQ_BROWSER").map(PathBuf::from);
         let program = named.or_else(|| {

@@ -474,6 +474,7 @@ fn doc(path: &str) -> Option<String> {
 }
 
 #[tokio::test]
+#[allow(clippy::print_stdout, reason = "what was not checked must be seen")]
 async fn the_guide_and_the_dashboard_name_what_there_is() {
     let (Some(guide), Some(board)) = (doc("guides/watching.md"), doc("dashboards/echomq.json"))
     else {

@@ -59,10 +59,10 @@ impl Watcher {
     /// The last reading while it is good, else a new one; those who ask meanwhile wait for it.
     pub(super) async fn snapshot(&self) -> Reading {
         let mut state = self.state.lock().await;
-        if let Some((at, reading)) = &state.last {
-            if at.elapsed() < HOLDS {
-                return reading.clone();
-            }
+        if let Some((at, reading)) = &state.last
+            && at.elapsed() < HOLDS
+        {
+            return reading.clone();
         }
         let reading = match tokio::time::timeout(READ_WITHIN, self.read(&mut state)).await {
             Ok(reading) => reading,
