@@ -174,7 +174,7 @@ pub(crate) fn chain(error: &dyn StdError) -> String {
 }
 
 /// The words of the innermost cause.
-fn root(error: &dyn StdError) -> String {
+pub(crate) fn root(error: &dyn StdError) -> String {
     let mut innermost = error;
     while let Some(cause) = innermost.source() {
         innermost = cause;

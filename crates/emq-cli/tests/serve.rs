@@ -176,6 +176,23 @@ async fn no_more_queues_are_told_than_allowed() {
 }
 
 #[tokio::test]
+async fn a_queue_that_cant_be_read_hides_no_other() {
+    let valkey = Valkey::start().unwrap();
+    let bus = bus_on(&valkey).await;
+    admit(&bus.queue("mail").unwrap(), "x").await;
+    valkey.cli(&["SET", "emq:{torn}:pending", "no sorted set"]).unwrap();
+    let server = serve(&valkey, &[]).await;
+    let told = scrape_until(&server, "both", |told| told.sample("emq_queues") == Some(2.0)).await;
+    assert_eq!(told.sample("emq_queues_unreadable"), Some(1.0));
+    assert_eq!(told.sample("emq_queue_waiting{queue=\"mail\"}"), Some(1.0));
+    let page = server.get("/");
+    assert!(page.status == 200 && page.body.contains("Not readable: "), "{}", page.body);
+    let page = server.get("/queues/torn");
+    assert!(page.status == 500 && page.body.contains("WRONGTYPE"), "{}", page.body);
+    assert_eq!(server.get("/readyz").status, 200);
+}
+
+#[tokio::test]
 async fn alive_without_a_server_and_ready_only_with_one() {
     let valkey = Valkey::start().unwrap();
     valkey.kill9().unwrap();

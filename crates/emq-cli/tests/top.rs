@@ -179,6 +179,20 @@ async fn a_lost_server_is_told_and_found_again() {
 }
 
 #[tokio::test]
+async fn a_queue_that_cant_be_read_is_named_and_the_others_are_shown() {
+    let valkey = Valkey::start().unwrap();
+    let mail = bus_on(&valkey).await.queue("mail").unwrap();
+    admit(&mail, "x").await;
+    valkey.cli(&["SET", "emq:{torn}:pending", "no sorted set"]).unwrap();
+    let mut screen = top(&valkey, &[]);
+    let shown = screen
+        .until("both", |text| text.contains("torn: ") && row(text, "mail").get(1) == Some(&"1"));
+    assert!(shown.contains("WRONGTYPE") && shown.contains(" up  2 queues"), "{shown}");
+    screen.press("q");
+    assert!(screen.end().success());
+}
+
+#[tokio::test]
 async fn a_signal_ends_it_as_a_key_does() {
     let valkey = Valkey::start().unwrap();
     for signal in ["TERM", "INT", "HUP"] {

@@ -11,7 +11,8 @@ use tokio::sync::{Mutex, Semaphore};
 use super::link::Link;
 use super::pages::{self, LanePage, LetterPage, QueuePage};
 use super::watcher::Watcher;
-use crate::watching::Watched;
+use crate::exit::chain;
+use crate::watching::{Watched, is_of_the_server};
 
 /// How many pages are read at once.
 const READS: usize = 8;
@@ -37,6 +38,8 @@ pub(super) enum Found {
     Nothing(String),
     Malformed(String),
     OutOfReach(String),
+    /// The server answers, and this can't be read.
+    Broken(String),
 }
 
 /// The names of a queue's lanes, in order, as they were lately.
@@ -74,9 +77,12 @@ impl Console {
     pub(super) async fn queue(&self, name: &str) -> Found {
         self.read(name, async |queue: &Queue| {
             let names = [queue.name().clone()];
-            let (mut all, outcome) = Watched::new(queue.bus().clone()).read(&names, WINDOW).await;
-            outcome?;
-            let Some(numbers) = all.pop().filter(|numbers| !numbers.vitals.is_empty()) else {
+            let mut round = Watched::new(queue.bus().clone()).read(&names, WINDOW).await?;
+            if let Some((_, error)) = round.unreadable.pop() {
+                return Err(error);
+            }
+            let Some(numbers) = round.read.pop().filter(|numbers| !numbers.vitals.is_empty())
+            else {
                 return Ok(Found::Nothing(format!("Nothing is in a queue {name}.")));
             };
             let waiting = queue.browse(JOBS_SHOWN).await?;
@@ -175,7 +181,10 @@ impl Console {
             Ok(bus) => read_on(&bus, &name, read).await,
             Err(why) => return Found::OutOfReach(why),
         };
-        found.unwrap_or_else(|error| Found::OutOfReach(self.link.note(error)))
+        found.unwrap_or_else(|error| match is_of_the_server(&error) {
+            true => Found::OutOfReach(self.link.note(error)),
+            false => Found::Broken(chain(&error)),
+        })
     }
 
     /// Names in an order that stays, so that pages can be turned while the ring turns.

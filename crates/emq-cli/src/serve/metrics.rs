@@ -88,10 +88,12 @@ pub(super) struct LinkCounts {
 }
 
 fn of_the_watch(lines: &mut String, snapshot: &Snapshot) {
-    let found = snapshot.queues.len() + snapshot.left_out;
+    let found = snapshot.queues.len() + snapshot.unreadable.len() + snapshot.left_out;
     one(lines, "emq_queues", "gauge", "Queues that were found.", found);
     let help = "Queues that were found and aren't told, because there are too many.";
     one(lines, "emq_queues_left_out", "gauge", help, snapshot.left_out);
+    let help = "Queues that can't be read, though the server answers.";
+    one(lines, "emq_queues_unreadable", "gauge", help, snapshot.unreadable.len());
     let help = "Whether the whole keyspace was looked through for queues.";
     one(lines, "emq_search_complete", "gauge", help, u64::from(snapshot.search_is_whole));
     let help = "Readings of the server so far, however many asked for them.";

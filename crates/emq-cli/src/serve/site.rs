@@ -85,6 +85,11 @@ impl Site {
             Found::Malformed(why) => {
                 answer(StatusCode::BAD_REQUEST, HTML, pages::failed("Not understood", &why))
             }
+            Found::Broken(why) => answer(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                HTML,
+                pages::failed("This can't be read", &why),
+            ),
             Found::OutOfReach(why) => answer(
                 StatusCode::SERVICE_UNAVAILABLE,
                 HTML,

@@ -40,7 +40,9 @@ pub(super) type Reading = Result<Arc<Snapshot>, String>;
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) queues: Vec<Numbers>,
-    /// Queues that were found and aren't in `queues`.
+    /// Queues that can't be read, though the server answers.
+    pub(super) unreadable: Vec<QueueName>,
+    /// Further queues that were found and weren't read.
     pub(super) left_out: usize,
     /// Whether the whole keyspace was looked through for queues.
     pub(super) search_is_whole: bool,
@@ -83,11 +85,12 @@ impl Watcher {
         names.truncate(self.queues_max);
         let watched = state.watched.get_or_insert_with(|| Watched::new(bus));
         watched.keep_only(&names);
-        let (queues, outcome) = watched.read(&names, LANES_SWEPT).await;
-        outcome.map_err(|error| self.link.note(error))?;
+        let round = watched.read(&names, LANES_SWEPT).await;
+        let round = round.map_err(|error| self.link.note(error))?;
         state.readings += 1;
         Ok(Arc::new(Snapshot {
-            queues,
+            queues: round.read,
+            unreadable: round.unreadable.into_iter().map(|(name, _)| name).collect(),
             left_out,
             search_is_whole: search.whole,
             took: start.elapsed(),

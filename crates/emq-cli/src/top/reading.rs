@@ -14,6 +14,8 @@ pub(super) enum Reading {
     Search(Search),
     /// A queue's numbers.
     Queue(Numbers),
+    /// A queue that can't be read, though the server answers.
+    Unreadable { queue: QueueName, why: String },
     /// A page of the lanes of a queue.
     Lanes { queue: QueueName, page: usize, lanes: Vec<LaneRow>, more: bool },
     /// The leases of a queue that end first.

@@ -4,5 +4,5 @@ mod numbers;
 mod search;
 pub(crate) mod text;
 
-pub(crate) use self::numbers::{Numbers, Watched};
+pub(crate) use self::numbers::{Numbers, Watched, is_of_the_server};
 pub(crate) use self::search::{Search, Searcher};

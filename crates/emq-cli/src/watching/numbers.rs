@@ -18,6 +18,14 @@ pub(crate) struct Numbers {
     pub(crate) is_summed: bool,
 }
 
+/// What reading some queues came to.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// By name.
+    pub(crate) read: Vec<Numbers>,
+    pub(crate) unreadable: Vec<(QueueName, Error)>,
+}
+
 /// The queues that are watched, and how far their lanes were looked at.
 #[derive(Debug)]
 pub(crate) struct Watched {
@@ -41,15 +49,18 @@ impl Watched {
     }
 
     /// Reads all at once, so that the round trips overlap: thirteen numbers a queue, and two of
-    /// each of so many lanes in all. Those of a queue that can't be read are left out, and the last
-    /// error is answered besides.
+    /// each of so many lanes in all. A queue that can't be read, because a hand put something else
+    /// under its keys for instance, doesn't keep the others from being read.
+    ///
+    /// # Errors
+    /// When the server was lost, or is of no use any more.
     pub(crate) async fn read(
         &mut self,
         names: &[QueueName],
         lanes_at_most: usize,
-    ) -> (Vec<Numbers>, Result<(), Error>) {
+    ) -> Result<Round, Error> {
         let lanes_each = lanes_at_most.div_ceil(names.len().max(1));
-        let (mut all, mut outcome) = (Vec::with_capacity(names.len()), Ok(()));
+        let mut round = Round::default();
         let mut reads = JoinSet::new();
         for name in names {
             match self.bus.queue(name) {
@@ -57,24 +68,34 @@ impl Watched {
                     let sweep = self.sweeps.remove(name).unwrap_or_else(|| queue.sweep_lanes());
                     reads.spawn(read_queue(queue, sweep, lanes_each));
                 }
-                Err(error) => outcome = Err(error),
+                Err(error) => round.unreadable.push((name.clone(), error)),
             }
         }
+        let mut lost = None;
         while let Some(read) = reads.join_next().await {
             // A panic there is one here.
             let (name, sweep, numbers) = match read {
                 Ok(read) => read,
                 Err(panic) => std::panic::resume_unwind(panic.into_panic()),
             };
-            self.sweeps.insert(name, sweep);
+            self.sweeps.insert(name.clone(), sweep);
             match numbers {
-                Ok(numbers) => all.push(numbers),
-                Err(error) => outcome = Err(error),
+                Ok(numbers) => round.read.push(numbers),
+                Err(error) if is_of_the_server(&error) => lost = Some(error),
+                Err(error) => round.unreadable.push((name, error)),
             }
         }
-        all.sort_by(|one, other| one.name.cmp(&other.name));
-        (all, outcome)
+        round.read.sort_by(|one, other| one.name.cmp(&other.name));
+        lost.map_or(Ok(round), Err)
     }
+}
+
+/// Whether it is no queue's own fault.
+pub(crate) fn is_of_the_server(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Disconnected { .. } | Error::Refused(_) | Error::Closed | Error::Overloaded { .. }
+    )
 }
 
 async fn read_queue(

@@ -9,7 +9,7 @@ use crate::watching::text::span;
 
 pub(in crate::serve) fn queues(snapshot: &Snapshot) -> String {
     let body = html! {
-        @if snapshot.queues.is_empty() {
+        @if snapshot.queues.is_empty() && snapshot.unreadable.is_empty() {
             @if snapshot.search_is_whole {
                 p { "No queue has a job." }
             } @else {
@@ -22,6 +22,12 @@ pub(in crate::serve) fn queues(snapshot: &Snapshot) -> String {
                     th.n { "dead" } th.n { "lanes" } th.n { "oldest" } th { "" }
                 }
                 @for queue in &snapshot.queues { (row(queue)) }
+            }
+        }
+        @for name in &snapshot.unreadable {
+            p.bad {
+                "Not readable: " a.name href=(of_queue(name)) { (name) }
+                ". Let emq doctor look at it."
             }
         }
         @if snapshot.left_out > 0 {

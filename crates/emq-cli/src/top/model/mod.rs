@@ -15,7 +15,10 @@ pub(super) use self::queue_view::QueueView;
 use super::reading::{DeadLetter, Detail, Held, LaneRow, Reading, Wanted};
 use super::workers::Crew;
 use crate::watching::Search;
+use crate::watching::text::cut_name;
 
+/// How much of a queue's name a notice has room for.
+const NAME: usize = 24;
 /// How long a notice stands.
 const NOTICE_STANDS: Duration = Duration::from_secs(6);
 
@@ -203,6 +206,10 @@ impl Model {
                     let at = self.letters.rows.iter().position(|one| Some(one.id) == chosen);
                     self.keep_row(at, self.letters.rows.len());
                 }
+            }
+            Reading::Unreadable { queue, why } => {
+                self.queues.remove(&queue);
+                self.say(format!("{}: {why}", cut_name(queue.as_str(), NAME)), true);
             }
             Reading::Answered { at } => self.link = Link::Up { at },
             Reading::Failed { why } => self.lost(why),

@@ -12,8 +12,8 @@ use tokio::time::MissedTickBehavior;
 
 use self::detail::Pages;
 use super::reading::{Reading, Wanted};
-use crate::exit::chain;
-use crate::watching::{Searcher, Watched};
+use crate::exit::{chain, root};
+use crate::watching::{Searcher, Watched, is_of_the_server};
 
 /// How many lanes a round looks at to add up what waits in them, over all queues shown.
 const LANES_SWEPT_A_ROUND: usize = 50;
@@ -86,17 +86,24 @@ impl Sampler {
     }
 
     async fn read_queues(&mut self, names: &[QueueName]) -> Result<(), Error> {
-        let (all, outcome) = self.watched.read(names, LANES_SWEPT_A_ROUND).await;
-        for numbers in all {
+        let round = self.watched.read(names, LANES_SWEPT_A_ROUND).await?;
+        for numbers in round.read {
             self.tell(Reading::Queue(numbers)).await;
         }
-        outcome
+        for (name, error) in round.unreadable {
+            self.tell(Reading::Unreadable { queue: name, why: root(&error) }).await;
+        }
+        Ok(())
     }
 
     async fn read_detail(&mut self, wanted: &Wanted) -> Result<(), Error> {
         let Some((name, detail)) = &wanted.detail else { return Ok(()) };
         let queue = self.bus.queue(name)?;
-        let reading = self.pages.read(&queue, *detail).await?;
+        let reading = match self.pages.read(&queue, *detail).await {
+            Ok(reading) => reading,
+            Err(error) if is_of_the_server(&error) => return Err(error),
+            Err(error) => Reading::Unreadable { queue: name.clone(), why: root(&error) },
+        };
         self.tell(reading).await;
         Ok(())
     }
