@@ -8,36 +8,11 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use emq_core::{EnqueueOptions, Failure};
 use emq_testkit::Valkey;
 use watch::http::{Answer, Server};
 use watch::{
-    HOSTILE, LONG, LONG_NAME, PATIENCE, admit, bury, bus_on, calls, commands, fill_lanes,
-    plant_waiting, tenant, until,
+    LONG, LONG_NAME, PATIENCE, admit, bury, bus_on, calls, commands, fill_lanes, tenant, until,
 };
-
-/// One that has found its bus.
-async fn serve(valkey: &Valkey, args: &[&str]) -> Server {
-    let server = start(valkey, args);
-    until("the bus is found", async || server.get("/readyz").status == 200).await;
-    server
-}
-
-fn start(valkey: &Valkey, args: &[&str]) -> Server {
-    Server::start(&[&["--url", &valkey.url()], args].concat())
-}
-
-async fn scrape_until(server: &Server, what: &str, holds: impl Fn(&Answer) -> bool) -> Answer {
-    let mut last = None;
-    until(what, async || {
-        let answer = server.get("/metrics");
-        let found = holds(&answer);
-        last = Some(answer);
-        found
-    })
-    .await;
-    last.unwrap()
-}
 
 /// Reads the text format strictly: each series once, and after its metric's help and type.
 fn series(text: &str) -> BTreeMap<String, f64> {
@@ -76,8 +51,8 @@ async fn metrics_tell_every_state_of_every_queue() {
     let _ = mail.enqueue_in("later", Duration::from_secs(300)).await.unwrap();
     bus.queue(LONG_NAME).unwrap().pause().await.unwrap();
 
-    let server = serve(&valkey, &[]).await;
-    let told = scrape_until(&server, "both queues", |told| told.sample("emq_queues") == Some(2.0));
+    let server = Server::on(&valkey, &[]).await;
+    let told = server.scrape_until("both queues", |told| told.sample("emq_queues") == Some(2.0));
     let told = told.await;
     assert_eq!(told.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let all = series(&told.body);
@@ -110,7 +85,7 @@ async fn metrics_tell_every_state_of_every_queue() {
     bus.queue(LONG_NAME).unwrap().resume().await.unwrap();
     let found =
         |told: &Answer| told.body.contains("queue=\"new\"") && !told.body.contains(LONG_NAME);
-    scrape_until(&server, "the change", found).await;
+    server.scrape_until("the change", found).await;
 }
 
 #[tokio::test]
@@ -120,14 +95,13 @@ async fn what_nobody_takes_back_is_overdue() {
     admit(&mail, "held").await;
     let _held = mail.claim(Duration::from_millis(1)).await.unwrap().unwrap();
     let _ = mail.enqueue_in("later", Duration::from_millis(1)).await.unwrap();
-    let server = serve(&valkey, &["mail"]).await;
+    let server = Server::on(&valkey, &["mail"]).await;
     let overdue = |told: &Answer, what: &str| {
         told.sample(&format!("emq_queue_{what}_overdue_seconds{{queue=\"mail\"}}")) > Some(0.0)
     };
-    scrape_until(&server, "both overdue", |told| {
-        overdue(told, "lease") && overdue(told, "schedule")
-    })
-    .await;
+    server
+        .scrape_until("both overdue", |told| overdue(told, "lease") && overdue(told, "schedule"))
+        .await;
 }
 
 #[tokio::test]
@@ -135,8 +109,8 @@ async fn many_scrapers_cost_one_reading_a_second() {
     let valkey = Valkey::start().unwrap();
     let mail = bus_on(&valkey).await.queue("mail").unwrap();
     fill_lanes(&mail, 10_000).await;
-    let server = serve(&valkey, &["mail"]).await;
-    scrape_until(&server, "the queue", |told| told.body.contains("mail")).await;
+    let server = Server::on(&valkey, &["mail"]).await;
+    server.scrape_until("the queue", |told| told.body.contains("mail")).await;
     let read_so_far = || server.get("/metrics").sample("emq_serve_readings_total").unwrap();
     let (start, readings) = (Instant::now(), read_so_far());
     let (clocks, all) = (calls(&valkey, "time"), commands(&valkey));
@@ -152,7 +126,7 @@ async fn many_scrapers_cost_one_reading_a_second() {
     let readings = read_so_far() - readings;
     let seconds = start.elapsed().as_secs_f64();
     assert!(readings <= seconds + 1.0, "{readings} readings in {seconds} s");
-    // A reading asks for the clock twice; five hundred lanes by two reads are the most that it takes.
+    // A reading asks for the clock twice, and takes at most five hundred lanes by two reads.
     let (clocks, all) = (calls(&valkey, "time") - clocks, commands(&valkey) - all);
     assert!(clocks as f64 <= 2.0 * (readings + 1.0), "{clocks} looks in {readings} readings");
     assert!(all <= (clocks / 2 + 1) * (14 + 2 * 500 + 5) + 10, "{all} commands, {clocks} looks");
@@ -165,8 +139,8 @@ async fn no_more_queues_are_told_than_allowed() {
     for n in 0..30 {
         admit(&bus.queue(format!("q{n:02}")).unwrap(), "x").await;
     }
-    let server = serve(&valkey, &["--queues-max", "10"]).await;
-    let told = scrape_until(&server, "all", |told| told.sample("emq_queues") == Some(30.0)).await;
+    let server = Server::on(&valkey, &["--queues-max", "10"]).await;
+    let told = server.scrape_until("all", |told| told.sample("emq_queues") == Some(30.0)).await;
     assert_eq!(told.sample("emq_queues_left_out"), Some(20.0));
     assert_eq!(told.body.matches("emq_queue_dead{").count(), 10);
     let page = server.get("/");
@@ -181,8 +155,8 @@ async fn a_queue_that_cant_be_read_hides_no_other() {
     let bus = bus_on(&valkey).await;
     admit(&bus.queue("mail").unwrap(), "x").await;
     valkey.cli(&["SET", "emq:{torn}:pending", "no sorted set"]).unwrap();
-    let server = serve(&valkey, &[]).await;
-    let told = scrape_until(&server, "both", |told| told.sample("emq_queues") == Some(2.0)).await;
+    let server = Server::on(&valkey, &[]).await;
+    let told = server.scrape_until("both", |told| told.sample("emq_queues") == Some(2.0)).await;
     assert_eq!(told.sample("emq_queues_unreadable"), Some(1.0));
     assert_eq!(told.sample("emq_queue_waiting{queue=\"mail\"}"), Some(1.0));
     let page = server.get("/");
@@ -196,7 +170,7 @@ async fn a_queue_that_cant_be_read_hides_no_other() {
 async fn alive_without_a_server_and_ready_only_with_one() {
     let valkey = Valkey::start().unwrap();
     valkey.kill9().unwrap();
-    let server = start(&valkey, &[]);
+    let server = Server::without_bus(&valkey, &[]);
     let down = |server: &Server| {
         assert_eq!(server.get("/healthz").status, 200);
         let ready = server.get("/readyz");
@@ -211,10 +185,10 @@ async fn alive_without_a_server_and_ready_only_with_one() {
     valkey.start_again().unwrap();
     let is_ready = async || server.get("/readyz").status == 200;
     until("the server is found", is_ready).await;
-    scrape_until(&server, "up", |told| told.sample("emq_up") == Some(1.0)).await;
+    server.scrape_until("up", |told| told.sample("emq_up") == Some(1.0)).await;
     valkey.kill9().unwrap();
     until("the loss", async || server.get("/readyz").status == 503).await;
-    scrape_until(&server, "down", |told| told.sample("emq_up") == Some(0.0)).await;
+    server.scrape_until("down", |told| told.sample("emq_up") == Some(0.0)).await;
     down(&server);
     valkey.start_again().unwrap();
     until("the return", is_ready).await;
@@ -229,7 +203,7 @@ async fn alive_without_a_server_and_ready_only_with_one() {
 async fn a_server_of_another_version_ends_it() {
     let valkey = Valkey::start().unwrap();
     valkey.cli(&["SET", "{emq}:version", "echomq:9.9.9"]).unwrap();
-    let mut server = start(&valkey, &[]);
+    let mut server = Server::without_bus(&valkey, &[]);
     assert!(!server.wait().success());
     let said = server.said();
     let last = said.last().unwrap();
@@ -252,125 +226,6 @@ async fn bad_arguments_are_one_line() {
         assert_eq!(emq.status.code(), Some(code), "{args:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
-}
-
-/// The paths of a console with something hostile in every place that takes it.
-async fn hostile_bus(valkey: &Valkey) -> Vec<String> {
-    let bus = bus_on(valkey).await;
-    let mail = bus.queue("mail").unwrap();
-    let options = EnqueueOptions::new().kind(HOSTILE).headers(HOSTILE).unique(HOSTILE);
-    let id = mail.enqueue_with(HOSTILE, &options).await.unwrap().id();
-    let lease = mail.claim(LONG).await.unwrap().unwrap();
-    lease.save(HOSTILE.as_bytes(), None).await.unwrap();
-    lease.retry(&Failure::new(HOSTILE).dead()).await.unwrap();
-    let held = admit(&mail, "held").await;
-    // A client of another make takes whatever ticket it likes.
-    let lease = mail.claim(LONG).await.unwrap().unwrap();
-    assert_eq!(lease.id(), held);
-    valkey.cli(&["HSET", &format!("emq:{{mail}}:job:{held}"), "holder", HOSTILE]).unwrap();
-    valkey.cli(&["HSET", &format!("emq:{{mail}}:job:{held}"), "kind", HOSTILE]).unwrap();
-    let torn = admit(&mail, [0xff, 0x00, 0x1b, b'<']).await;
-    [
-        "/".to_owned(),
-        "/queues/mail".to_owned(),
-        "/queues/mail/lanes".to_owned(),
-        "/queues/mail/morgue".to_owned(),
-        format!("/queues/mail/jobs/{id}"),
-        format!("/queues/mail/jobs/{held}"),
-        format!("/queues/mail/jobs/{torn}"),
-        "/queues/<script>alert(1)</script>".to_owned(),
-        "/queues/mail/jobs/<script>alert(1)</script>".to_owned(),
-        "/queues/mail/job?id=<script>alert(1)</script>".to_owned(),
-        "/queues/mail/lanes?lane=<script>alert(1)</script>".to_owned(),
-        "/queues/mail/morgue?before=<script>".to_owned(),
-        "/queues/%3Cscript%3Ealert(1)".to_owned(),
-        "/queues/mail/jobs/%3Cscript%3Ealert(1)".to_owned(),
-        "/queues/mail/lanes?lane=%3Cscript%3E".to_owned(),
-        "/queues/mail/nothing%22%3E%3Cscript%3E".to_owned(),
-    ]
-    .into()
-}
-
-#[tokio::test]
-async fn nothing_hostile_comes_out_of_a_page_as_it_went_in() {
-    let valkey = Valkey::start().unwrap();
-    let paths = hostile_bus(&valkey).await;
-    let server = serve(&valkey, &["mail"]).await;
-    let mut seen = 0;
-    for path in &paths {
-        let page = server.get(path);
-        if path.contains("<script>") && page.body.is_empty() {
-            // No URL has such letters: it was refused before anything looked at it.
-            assert_eq!(page.status, 400, "{path}");
-            continue;
-        }
-        let markup = page.body.to_lowercase();
-        for bad in ["<script", "<img", "onerror=document.title='owned'>", "\u{1b}", "\"'>"] {
-            assert!(!markup.contains(bad), "{path} has {bad:?}: {}", page.body);
-        }
-        seen += page.body.matches("&lt;script&gt;").count();
-        assert!(matches!(page.status, 200 | 400 | 404), "{path}: {}", page.status);
-        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
-        let policy = page.header("content-security-policy").unwrap();
-        assert!(policy.starts_with("default-src 'none'; style-src 'self';"), "{policy}");
-        assert!(!policy.contains("unsafe") && !policy.contains('*'), "{policy}");
-        assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
-        assert_eq!(page.header("cache-control"), Some("no-store"));
-        // Nothing of another host.
-        assert!(!page.body.contains("http://") && !page.body.contains("https://"), "{path}");
-    }
-    // The error, kind, headers, payload, checkpoint, unique key and holder were all shown.
-    assert!(seen >= 8, "{seen}");
-    assert!(server.get(&paths[6]).body.contains("ff 00 1b 3c"));
-}
-
-#[tokio::test]
-async fn payloads_can_be_left_out() {
-    let valkey = Valkey::start().unwrap();
-    let mail = bus_on(&valkey).await.queue("mail").unwrap();
-    let options = EnqueueOptions::new().headers("{\"secret\":2}");
-    let id = mail.enqueue_with("secret-1", &options).await.unwrap().id();
-    let shown = serve(&valkey, &["mail"]).await.get(&format!("/queues/mail/jobs/{id}"));
-    assert!(shown.body.contains("secret-1") && shown.body.contains("secret&quot;:2"));
-    let server = serve(&valkey, &["mail", "--hide-payloads"]).await;
-    let hidden = server.get(&format!("/queues/mail/jobs/{id}"));
-    assert_eq!(hidden.status, 200);
-    assert!(!hidden.body.contains("secret"), "{}", hidden.body);
-}
-
-#[tokio::test]
-async fn only_reading_and_only_by_a_name_of_this_machine() {
-    let valkey = Valkey::start().unwrap();
-    let mail = bus_on(&valkey).await.queue("mail").unwrap();
-    admit(&mail, "x").await;
-    let server = serve(&valkey, &["mail"]).await;
-    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
-        let refused =
-            server.ask(method, "/queues/mail", "Host: localhost\r\nContent-Length: 0\r\n");
-        assert_eq!(refused.status, 405, "{method}");
-        assert_eq!(refused.header("allow"), Some("GET, HEAD"));
-    }
-    let head = server.ask("HEAD", "/", "Host: localhost\r\n");
-    assert_eq!((head.status, head.body.as_str()), (200, ""));
-    // A page of another site that lets its name point here.
-    for host in ["evil.example", "evil.example:7479", "127.0.0.1.evil.example"] {
-        let refused = server.ask("GET", "/", &format!("Host: {host}\r\n"));
-        assert_eq!(refused.status, 421, "{host}");
-    }
-    assert_eq!(server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").status, 200);
-    // The form leads to the job's page, and to nowhere else.
-    let id = mail.browse(1).await.unwrap()[0];
-    let found = server.get(&format!("/queues/mail/job?id={id}"));
-    assert_eq!(found.status, 303);
-    assert_eq!(found.header("location"), Some(&*format!("/queues/mail/jobs/{id}")));
-    assert_eq!(server.get("/queues/mail/job?id=//evil.example").status, 400);
-    assert_eq!(server.get("/queues/mail/job?id=%0d%0aLocation:%20x").status, 400);
-    assert_eq!(server.get("/queues/other").status, 404);
-    // What is no HTTP, and a head without an end, cost nobody else anything.
-    assert_eq!(server.raw(b"nonsense\r\n\r\n").status, 400);
-    let endless = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 40_000]].concat();
-    assert_eq!(server.raw(&endless).status, 431);
-    assert_eq!(server.get("/healthz").status, 200);
 }
 
 #[tokio::test]
@@ -397,7 +252,7 @@ async fn another_than_the_loopback_address_is_warned_of() {
 async fn a_signal_ends_it_once_requests_under_way_are_answered() {
     let valkey = Valkey::start().unwrap();
     for signal in ["TERM", "INT"] {
-        let mut server = serve(&valkey, &[]).await;
+        let mut server = Server::on(&valkey, &[]).await;
         // An idle connection doesn't hold it up.
         let _idle = TcpStream::connect(server.address).unwrap();
         let mut stream = TcpStream::connect(server.address).unwrap();
@@ -431,59 +286,6 @@ fn unread_bytes(server: &Server, stream: &TcpStream) -> Option<u64> {
     None
 }
 
-#[tokio::test]
-async fn ten_thousand_lanes_are_paged_each_once() {
-    let valkey = Valkey::start().unwrap();
-    let wide = bus_on(&valkey).await.queue("wide").unwrap();
-    fill_lanes(&wide, 10_000).await;
-    let server = serve(&valkey, &["wide"]).await;
-    let mut seen = BTreeSet::new();
-    for page in 1..=100 {
-        let page = server.get(&format!("/queues/wide/lanes?page={page}"));
-        let lanes = page.body.split("<td class=\"id\">").skip(1);
-        let lanes: Vec<String> = lanes.map(|rest| rest[..14].to_owned()).collect();
-        assert_eq!(lanes.len(), 100);
-        seen.extend(lanes);
-    }
-    assert_eq!(seen.len(), 10_000);
-    let last = server.get("/queues/wide/lanes?page=100").body;
-    assert!(last.contains("10,000 lanes, page 100 of 100") && !last.contains("rel=\"next\""));
-    // A page past the last is the last, and one lane can be looked at by its id.
-    let past = server.get("/queues/wide/lanes?page=7000").body;
-    assert!(past.contains("page 100 of 100"));
-    let one = server.get(&format!("/queues/wide/lanes?lane={}", tenant(77))).body;
-    assert!(one.contains(&tenant(77).to_string()) && one.contains("ready"));
-}
-
-#[tokio::test]
-async fn the_morgue_is_paged_to_its_end() {
-    let valkey = Valkey::start().unwrap();
-    let mail = bus_on(&valkey).await.queue("mail").unwrap();
-    for n in 0..120 {
-        bury(&mail, "x", &format!("error-{n:03}-")).await;
-    }
-    let server = serve(&valkey, &["mail"]).await;
-    let (mut path, mut seen) = ("/queues/mail/morgue".to_owned(), BTreeSet::new());
-    for _ in 0..3 {
-        let page = server.get(&path);
-        seen.extend((0..120).filter(|n| page.body.contains(&format!("error-{n:03}-"))));
-        let next = page.body.split("rel=\"next\" href=\"").nth(1);
-        path = next.map(|rest| rest.split('"').next().unwrap().to_owned()).unwrap_or_default();
-    }
-    assert_eq!((seen.len(), path.as_str()), (120, ""));
-}
-
-#[tokio::test]
-async fn a_million_jobs_are_told_exactly() {
-    let valkey = Valkey::start().unwrap();
-    plant_waiting(&valkey, "huge", 1_000_000);
-    let server = serve(&valkey, &["huge"]).await;
-    let told = scrape_until(&server, "the queue", |told| told.body.contains("huge")).await;
-    assert_eq!(told.sample("emq_queue_waiting{queue=\"huge\"}"), Some(1_000_000.0));
-    assert!(server.get("/").body.contains("1,000,000"));
-    assert!(server.get("/queues/huge").body.contains("1,000,000 in the flat set"));
-}
-
 /// A file of the project's docs; `None` in a package that was made without them.
 fn doc(path: &str) -> Option<String> {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -500,8 +302,8 @@ async fn the_guide_and_the_dashboard_name_what_there_is() {
     let valkey = Valkey::start().unwrap();
     let mail = bus_on(&valkey).await.queue("mail").unwrap();
     admit(&mail, "x").await;
-    let server = serve(&valkey, &["mail"]).await;
-    let told = scrape_until(&server, "the queue", |told| told.body.contains("mail")).await;
+    let server = Server::on(&valkey, &["mail"]).await;
+    let told = server.scrape_until("the queue", |told| told.body.contains("mail")).await;
     let names = metric_names(&told.body);
 
     let board: serde_json::Value = serde_json::from_str(&board).unwrap();

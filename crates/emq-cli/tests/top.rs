@@ -147,8 +147,8 @@ async fn a_million_jobs_and_ten_thousand_lanes_cost_no_more_a_round_than_a_few()
     until("ten rounds", async || price().1 >= before.1 + 20).await;
     let after = price();
     let a_round = (after.0 - before.0) * 2 / (after.1 - before.1);
-    // Thirteen numbers a queue, fifty lanes by two reads, a page of lanes by one read each and four,
-    // and names of lanes.
+    // Thirteen numbers a queue, fifty lanes by two reads, a page of lanes by one read each and
+    // four, and names of lanes.
     assert!(a_round <= 2 * 13 + 2 * 50 + 12 + 4 + 4, "{a_round} commands a round");
     assert_eq!(listings(), listed, "whole keys were read");
     screen.press("q");

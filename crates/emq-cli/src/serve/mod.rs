@@ -36,8 +36,8 @@ pub(crate) struct Args {
     listen: SocketAddr,
 
     /// How many queues are read and told, the first by name
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2_000))]
-    queues_max: u32,
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = queues_told)]
+    queues_max: usize,
 
     /// Leave payloads, checkpoints and headers out of the console
     #[arg(long)]
@@ -53,7 +53,7 @@ pub(crate) async fn run(globals: &Globals, args: Args) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("can't listen on {}: {error}", args.listen)))?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     let (link, mut broken) = Link::start(globals)?;
-    let watcher = Watcher::start(link.clone(), names, args.queues_max as usize);
+    let watcher = Watcher::start(link.clone(), names, args.queues_max);
     let site = Site::new(link.clone(), watcher, address, !args.hide_payloads);
     greet(address);
     let outcome = tokio::select! {
@@ -62,6 +62,14 @@ pub(crate) async fn run(globals: &Globals, args: Args) -> Result<(), Failure> {
     };
     link.close().await;
     outcome
+}
+
+/// Each queue costs thirteen reads a reading, and sixteen series.
+fn queues_told(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(queues @ 1..=2_000) => Ok(queues),
+        _ => Err("not from 1 to 2000".to_owned()),
+    }
 }
 
 /// Said on standard error, so that standard output stays empty.

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, mpsc};
 
-use super::PATIENCE;
+use emq_testkit::Valkey;
+
+use super::{PATIENCE, until};
 
 /// A server that ends when this is dropped.
 pub(crate) struct Server {
@@ -38,6 +40,18 @@ impl Answer {
 }
 
 impl Server {
+    /// One that has found its bus.
+    pub(crate) async fn on(valkey: &Valkey, args: &[&str]) -> Server {
+        let server = Server::without_bus(valkey, args);
+        until("the bus is found", async || server.get("/readyz").status == 200).await;
+        server
+    }
+
+    /// One that may not have found its bus so far.
+    pub(crate) fn without_bus(valkey: &Valkey, args: &[&str]) -> Server {
+        Server::start(&[&["--url", &valkey.url()], args].concat())
+    }
+
     /// Starts it on a free port of the loopback interface, and waits until it listens.
     pub(crate) fn start(args: &[&str]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_emq"));
@@ -69,6 +83,19 @@ impl Server {
 
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &format!("Host: {}\r\n", self.address))
+    }
+
+    /// Scrapes until the metrics are as wanted, and answers them.
+    pub(crate) async fn scrape_until(&self, what: &str, holds: impl Fn(&Answer) -> bool) -> Answer {
+        let mut last = None;
+        until(what, async || {
+            let answer = self.get("/metrics");
+            let found = holds(&answer);
+            last = Some(answer);
+            found
+        })
+        .await;
+        last.unwrap()
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {

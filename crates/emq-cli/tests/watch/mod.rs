@@ -19,7 +19,8 @@ pub(crate) const LONG: Duration = Duration::from_secs(600);
 pub(crate) const LONG_NAME: &str = "as-long-as-the-name-of-a-queue-may-be.\
     as-long-as-the-name-of-a-queue-may-be.as-long-as-the-name-of-a-queue-may-be.the-end-of-it.";
 /// What must come out of no page and no screen as it is.
-pub(crate) const HOSTILE: &str = "<script>document.title='owned'</script>\"'><img src=x onerror=document.title='owned'>\u{1b}[2J";
+pub(crate) const HOSTILE: &str = "<script>document.title='owned'</script>\"'>\
+    <img src=x onerror=document.title='owned'>\u{1b}[2J";
 
 /// The tenant of a number.
 pub(crate) fn tenant(n: u64) -> BrandedId {

@@ -16,13 +16,36 @@ pub(in crate::serve) fn job(queue: &QueueName, job: &Explained, shows_payloads: 
         table.facts {
             tr { th { "state" } td { (record.state) ", " (standing(job)) } }
             tr { th { "minted" } td { (ago(job.age())) ", by the clock of its producer" } }
-            tr { th { "lane" } td { @if let Some(lane) = record.group { (link_to_lane(queue, lane)) } @else { "none: the flat set" } } }
-            tr { th { "attempts" } td { (number(record.attempts)) ", of which " (number(record.failures())) " count against its cap" } }
-            @if let Some(cap) = record.max_attempts { tr { th { "its cap" } td { (number(cap.into())) } } }
-            @if record.lost > 0 { tr { th { "lost" } td { (number(record.lost)) " times by a holder whose lease ended" } } }
-            @if let Some(holder) = &record.holder { tr { th { "holder" } td.text.id { (plain(holder)) } } }
+            tr {
+                th { "lane" }
+                td {
+                    @if let Some(lane) = record.group { (link_to_lane(queue, lane)) }
+                    @else { "none: the flat set" }
+                }
+            }
+            tr {
+                th { "attempts" }
+                td {
+                    (number(record.attempts)) ", of which " (number(record.failures()))
+                    " count against its cap"
+                }
+            }
+            @if let Some(cap) = record.max_attempts {
+                tr { th { "its cap" } td { (number(cap.into())) } }
+            }
+            @if record.lost > 0 {
+                tr {
+                    th { "lost" }
+                    td { (number(record.lost)) " times by a holder whose lease ended" }
+                }
+            }
+            @if let Some(holder) = &record.holder {
+                tr { th { "holder" } td.text.id { (plain(holder)) } }
+            }
             @if let Some(kind) = &record.kind { tr { th { "kind" } td.text { (plain(kind)) } } }
-            @if let Some(key) = &record.unique { tr { th { "unique key" } td.text { (plain(key)) } } }
+            @if let Some(key) = &record.unique {
+                tr { th { "unique key" } td.text { (plain(key)) } }
+            }
             @if record.cancel_asked { tr { th { "cancel" } td.held { "asked for" } } }
         }
         @if let Some(error) = &record.last_error { h2 { "Last error" } pre { (lines(error)) } }
@@ -73,7 +96,9 @@ fn bytes(bytes: &[u8]) -> Markup {
     };
     html! {
         pre { (text) }
-        @if head.len() < bytes.len() { p.faint { "The first " (number(head.len() as u64)) " bytes." } }
+        @if head.len() < bytes.len() {
+            p.faint { "The first " (number(head.len() as u64)) " bytes." }
+        }
     }
 }
 

@@ -22,7 +22,9 @@ pub(in crate::serve) fn lanes(shown: &LanePage<'_>) -> String {
     let body = html! {
         p.faint {
             @if shown.whole { (number(shown.listed as u64)) " lanes" }
-            @else { "the first " (number(shown.listed as u64)) " lanes that were met; there are more" }
+            @else {
+                "the first " (number(shown.listed as u64)) " lanes that were met; there are more"
+            }
             @if shown.pages > 1 { ", page " (shown.page) " of " (shown.pages) }
         }
         form action=(base) method="get" {

@@ -47,7 +47,10 @@ fn counts(queue: &Numbers) -> Markup {
     html! {
         table.facts {
             @if vitals.paused { tr { th { "state" } td.held { "paused by an operator" } } }
-            tr { th { "waiting" } td { (waiting(queue)) " (" (number(vitals.pending)) " in the flat set)" } }
+            tr {
+                th { "waiting" }
+                td { (waiting(queue)) " (" (number(vitals.pending)) " in the flat set)" }
+            }
             tr { th { "oldest" } td { (oldest(queue)) } }
             tr { th { "in flight" } td { (number(vitals.active)) } }
             @if let Some(ends) = left(vitals.lease_ends_ms) {
@@ -76,7 +79,10 @@ fn in_flight(queue: &QueuePage<'_>) -> Markup {
             p.faint { "Nobody holds a job." }
         } @else {
             table {
-                tr { th { "job" } th { "lane" } th { "kind" } th.n { "attempt" } th.n { "lease" } th { "worker" } }
+                tr {
+                    th { "job" } th { "lane" } th { "kind" } th.n { "attempt" } th.n { "lease" }
+                    th { "worker" }
+                }
                 @for job in queue.leased {
                     tr {
                         td { (link_to_job(name, job.id)) }
