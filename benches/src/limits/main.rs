@@ -14,6 +14,7 @@ mod figures;
 mod ground;
 mod idle;
 mod pickup;
+mod pickup_floor;
 mod raw;
 mod reconnect;
 mod rivals;

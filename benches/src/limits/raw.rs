@@ -86,7 +86,13 @@ impl Raw {
         Ok(took)
     }
 
-    fn take(&mut self, mut replies: usize) -> Result<(), Failure> {
+    /// Sends one batch and waits for nothing.
+    pub(crate) fn send(&mut self, batch: &Batch) -> Result<(), Failure> {
+        Ok(self.stream.write_all(&batch.bytes)?)
+    }
+
+    /// Waits for so many replies; one that is an error ends the run.
+    pub(crate) fn take(&mut self, mut replies: usize) -> Result<(), Failure> {
         while replies > 0 {
             match self.decoder.decode(&mut self.buf)? {
                 Some(Reply::Error(error)) => return Err(error.to_string().into()),

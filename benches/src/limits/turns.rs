@@ -1,4 +1,4 @@
-//! What the turn script allows: settle a hundred and claim a hundred, two calls in flight.
+//! What the turn script allows: settle a batch and claim the next, two calls in flight.
 
 use emq_keys::BrandedId;
 use emq_scripts::{ScriptName, Settle, SettleOutcome, Turn};
@@ -8,25 +8,24 @@ use crate::Failure;
 use crate::ground::{Ground, LEASE, Run, timed, waiting};
 use crate::raw::{Batch, Raw};
 
-/// Jobs of one call.
-const BATCH: usize = 100;
-const IN_FLIGHT: usize = 2;
+/// Calls on their way at once, as a worker has them.
+pub(crate) const IN_FLIGHT: usize = 2;
 const TICKET: Option<&str> = Some("bench.1");
 
-/// Works `n` jobs by the script alone.
-pub(crate) async fn limit(ground: &Ground, n: usize) -> Result<Run, Failure> {
+/// Works `n` jobs by the script alone, `batch` of them a call.
+pub(crate) async fn limit(ground: &Ground, n: usize, batch: usize) -> Result<Run, Failure> {
     let queue = ground.queue("limit")?;
     let ids = ground.fill(&queue, n, &[]).await?;
     let mut raw = Raw::connect(&ground.valkey)?;
     raw.load(ground.bus.fenced().bundle().script(ScriptName::Turn))?;
-    let batches: Vec<&[BrandedId]> = ids.chunks(BATCH).collect();
+    let batches: Vec<&[BrandedId]> = ids.chunks(batch).collect();
     // A batch is settled when the answer that claimed it is there: two calls later.
     let turns = 0..batches.len() + IN_FLIGHT;
     let cmds: Vec<Cmd> = turns
         .map(|at| {
             let done = at.checked_sub(IN_FLIGHT).map_or(&[][..], |at| batches[at]);
             let settles: Vec<_> = done.iter().map(|id| settled(*id, 1)).collect();
-            ground.bus.fenced().command(queue.keys(), &turn(BATCH, &settles))
+            ground.bus.fenced().command(queue.keys(), &turn(batch, &settles))
         })
         .collect();
     let calls = Batch::cut(&cmds, 1);

@@ -16,16 +16,19 @@ use crate::{Failure, Plan, require, turns};
 const SIZES: [usize; 4] = [1, 10, 50, 200];
 const JUDGED: usize = 50;
 const LANES: usize = 100;
+/// The most jobs of a worker's turn.
+const MOST: usize = 100;
 
 pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failure> {
     let n = plan.size(20_000, 100_000);
     let ground = Ground::start().await?;
     let lanes = ground.lanes(LANES).await?;
-    let (mut limit, mut laned) = (Vec::new(), Vec::new());
+    let (mut limit, mut same, mut laned) = (Vec::new(), Vec::new(), Vec::new());
     let mut flat = SIZES.map(|_| Vec::new());
     for _ in 0..plan.rounds {
         ground.empty().await?;
-        limit.push(turns::limit(&ground, n).await?);
+        limit.push(turns::limit(&ground, n, MOST).await?);
+        same.push(turns::limit(&ground, n, JUDGED / turns::IN_FLIGHT).await?);
         for (size, runs) in SIZES.iter().zip(&mut flat) {
             // One handler at once is a round trip a job.
             let n = if *size == 1 { n / 4 } else { n };
@@ -33,13 +36,19 @@ pub(crate) async fn measure(plan: &Plan, board: &mut Board) -> Result<(), Failur
         }
         laned.push(worked(&ground, JUDGED, n, &lanes).await?);
     }
-    let most = Run::median(&limit);
-    board.tell("turn alone, 100 a call, two in flight", most.says(), None);
+    board.tell("turn alone, 100 a call, two in flight", says(&limit), None);
+    board.tell(
+        "turn alone, 25 a call, as c=50 can have it",
+        says(&same),
+        Some(share(&same, &limit)),
+    );
     for (size, runs) in SIZES.iter().zip(&flat) {
         let share = share(runs, &limit);
         if *size == JUDGED {
             let target = "worker, flat, c=50, beside turn's limit";
             board.judge(target, says(runs), share, Bound::AtLeast(0.85));
+            let target = "worker, flat, c=50, beside the same calls";
+            board.judge(target, says(runs), self::share(runs, &same), Bound::AtLeast(0.85));
             let share = self::share(&laned, runs);
             let target = "worker, 100 lanes, c=50, beside flat";
             board.judge(target, says(&laned), share, Bound::AtLeast(0.5));
