@@ -208,6 +208,16 @@ async fn a_server_of_another_version_ends_it() {
     let said = server.said();
     let last = said.last().unwrap();
     assert!(last.starts_with("emq: ") && last.contains("9.9.9"), "{said:?}");
+
+    // And so does one that took the keyspace while nobody looked.
+    valkey.cli(&["DEL", "{emq}:version"]).unwrap();
+    let mut server = Server::on(&valkey, &[]).await;
+    valkey.cli(&["SET", "{emq}:version", "echomq:8.8.8"]).unwrap();
+    valkey.cli(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+    until("its end", async || server.asks_in_vain("/readyz")).await;
+    assert!(!server.wait().success());
+    let said = server.said();
+    assert!(said.last().unwrap().contains("8.8.8"), "{said:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use emq_keys::QueueName;
 /// How many steps of the scan a round takes; each looks at a thousand keys.
 const STEPS_A_ROUND: usize = 4;
 /// How long a pass over the whole keyspace is believed.
-const PASS_HOLDS: Duration = Duration::from_secs(15);
+const PASS_HOLDS: Duration = Duration::from_secs(5);
 /// How many queues are kept.
 const QUEUES_MAX: usize = 10_000;
 

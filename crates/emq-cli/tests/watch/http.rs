@@ -85,6 +85,16 @@ impl Server {
         self.ask("GET", path, &format!("Host: {}\r\n", self.address))
     }
 
+    /// Asks, and says whether nobody is there any more.
+    pub(crate) fn asks_in_vain(&self, path: &str) -> bool {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let Ok(mut stream) = TcpStream::connect(self.address) else { return true };
+        // It may go in the middle of that.
+        let _ = stream.write_all(request.as_bytes());
+        let _ = stream.read(&mut [0; 1024]);
+        false
+    }
+
     /// Scrapes until the metrics are as wanted, and answers them.
     pub(crate) async fn scrape_until(&self, what: &str, holds: impl Fn(&Answer) -> bool) -> Answer {
         let mut last = None;
