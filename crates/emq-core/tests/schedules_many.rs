@@ -48,7 +48,8 @@ async fn five_schedulers_of_which_two_have_a_clock_two_hours_off_admit_each_tick
     assert!(totals[1].off_time > 0, "{totals:?}");
     let admitted: u64 = totals.iter().map(|it| it.admitted).sum();
     let elsewhere: u64 = totals.iter().map(|it| it.elsewhere).sum();
-    assert!(admitted >= 200 && elsewhere > 0, "{totals:?}");
+    // One that was stopped may not have heard what its last call came to.
+    assert!(admitted + totals.len() as u64 >= 200 && elsewhere > 0, "{totals:?}");
     assert_eq!(totals.iter().map(|it| it.duplicate).sum::<u64>(), 0, "{totals:?}");
     healthy(&queue).await;
 }
