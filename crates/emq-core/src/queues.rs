@@ -112,7 +112,9 @@ impl Queue {
     /// See [`Error`].
     pub async fn exists(&self) -> Result<bool, Error> {
         let keys = self.keys();
-        let facts = QueueFact::ALL.into_iter().map(|fact| keys.fact(fact));
+        // Wake tokens outlive the jobs that they were pushed for.
+        let facts = QueueFact::ALL.into_iter().filter(|fact| *fact != QueueFact::Wake);
+        let facts = facts.map(|fact| keys.fact(fact));
         let reply = self.read(facts.fold(Cmd::new("EXISTS"), Cmd::arg)).await?;
         Ok(count(&reply).ok_or_else(|| misread("EXISTS", &reply))? > 0)
     }
@@ -121,6 +123,8 @@ impl Queue {
 /// The queue that a key is of. A type of key that only a newer version knows is a queue's too.
 fn queue_of(key: &[u8]) -> Option<QueueName> {
     match Key::parse(key) {
+        // Wake tokens outlive the jobs that they were pushed for.
+        Ok(Key::Fact { fact: QueueFact::Wake, .. }) => None,
         Ok(key) => key.queue().cloned(),
         Err(KeyError::UnknownType { queue, .. }) => Some(queue),
         Err(_) => None,

@@ -96,12 +96,13 @@ fn each_line(
         if bytes == 0 {
             return Ok(());
         }
+        let ending = line.iter().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+        let mut length = bytes - ending as u64;
         if line.last() != Some(&b'\n') && bytes == most {
-            bytes += skip_line(&mut input)?;
+            let skipped = skip_line(&mut input)?;
+            (bytes, length) = (bytes + skipped.bytes, bytes + skipped.length);
         }
         (number, input_bytes) = (number + 1, input_bytes + bytes);
-        let length =
-            bytes - line.iter().rev().take_while(|b| matches!(b, b'\n' | b'\r')).count() as u64;
         while matches!(line.last(), Some(b'\n' | b'\r')) {
             line.pop();
         }
@@ -118,19 +119,25 @@ fn each_line(
     }
 }
 
-/// Passes over the rest of a line; answers how many bytes that were.
-fn skip_line(input: &mut impl BufRead) -> io::Result<u64> {
-    let mut skipped = 0;
+/// The rest of a line that was passed over.
+struct Skipped {
+    /// With its newline.
+    bytes: u64,
+    /// Without.
+    length: u64,
+}
+
+fn skip_line(input: &mut impl BufRead) -> io::Result<Skipped> {
+    let mut skipped = Skipped { bytes: 0, length: 0 };
     loop {
         let held = input.fill_buf()?;
-        if held.is_empty() {
-            return Ok(skipped);
-        }
         let end = held.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(held.len(), |at| at + 1);
-        input.consume(used);
-        skipped += used as u64;
-        if end.is_some() {
+        let length = end.unwrap_or(held.len());
+        let bytes = end.map_or(length, |at| at + 1);
+        input.consume(bytes);
+        skipped.bytes += bytes as u64;
+        skipped.length += length as u64;
+        if end.is_some() || bytes == 0 {
             return Ok(skipped);
         }
     }

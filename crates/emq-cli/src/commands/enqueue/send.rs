@@ -1,11 +1,11 @@
 //! Sending a list with patience: every job has its id, so that it can be sent again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use emq_core::{Durability, Error, ManyError, NewJob, Queue, Verdict};
 
-/// How often a list is sent in all.
-const SENDS: u32 = 8;
+/// How long a list is sent again for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause before it is sent again; it doubles.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -16,15 +16,15 @@ pub(super) async fn patiently(
     jobs: &[NewJob],
     durability: Durability,
 ) -> Result<Vec<Verdict>, Box<ManyError>> {
-    let mut pause = PAUSE;
-    for _ in 1..SENDS {
+    let (begun, mut pause) = (Instant::now(), PAUSE);
+    loop {
         match queue.enqueue_many_with(jobs, durability).await {
-            Err(error) if passes(&error) => tokio::time::sleep(pause).await,
+            Err(error) if passes(&error) && begun.elapsed() < PATIENCE => {}
             outcome => return outcome,
         }
+        tokio::time::sleep(pause).await;
         pause *= 2;
     }
-    queue.enqueue_many_with(jobs, durability).await
 }
 
 fn passes(error: &ManyError) -> bool {
