@@ -129,7 +129,7 @@ fn the_doctor_finds_mends_and_says_so_by_its_code() {
     let json = emq(&["doctor", "q", "--json"]);
     let seen: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((json.code, &seen["healthy"]), (9, &false.into()));
-    let mended = emq(&["doctor", "--repair"]);
+    let mended = emq(&["doctor", "q", "--repair"]);
     assert!(mended.ok().contains("(mended)"), "{mended:?}");
     assert!(emq(&["doctor", "q"]).ok().starts_with("q: sound"));
 }

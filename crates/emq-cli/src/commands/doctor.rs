@@ -46,7 +46,12 @@ pub(crate) async fn run(globals: &Globals, args: Args) -> Result<(), Failure> {
         }
     } else {
         for name in &args.queues {
-            queues.push(globals.known_queue(name).await?);
+            // One that is so torn that nothing but rows is left has to be looked at too.
+            let queue = globals.queue(name).await?;
+            if !queue.exists().await? && queue.doctor().examine().await?.is_healthy() {
+                globals.known_queue(name).await?;
+            }
+            queues.push(queue);
         }
     }
     let out = globals.out();
