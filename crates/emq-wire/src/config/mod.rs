@@ -142,7 +142,7 @@ impl Default for Reconnect {
     fn default() -> Self {
         Self {
             base: Duration::from_millis(10),
-            cap: Duration::from_secs(1),
+            cap: Duration::from_millis(200),
             call_wait: Duration::from_secs(5),
             initial_wait: Duration::from_secs(5),
         }
