@@ -74,6 +74,40 @@ async fn what_many_tasks_submit_at_once_leaves_together() -> Test {
 }
 
 #[tokio::test]
+async fn a_call_that_leaves_at_once_waits_for_no_other() -> Test {
+    let valkey = Valkey::start()?;
+    let connection = Connection::connect(config(&valkey)).await?;
+    // The second is queued when the writer has seen the first and given way.
+    let both = async |first: Cmd| {
+        let before = connection.counters().writes;
+        let (one, two) = (connection.clone(), connection.clone());
+        let one = tokio::spawn(async move { one.command(first).await });
+        let two = tokio::spawn(async move {
+            behind_the_writer().await;
+            two.command(cmd("PING")).await
+        });
+        assert!(one.await.unwrap().is_ok() && two.await.unwrap().is_ok());
+        connection.counters().writes - before
+    };
+    assert_eq!(both(cmd("PING")).await, 1);
+    assert_eq!(both(cmd("PING").at_once()).await, 2);
+    Ok(())
+}
+
+/// Goes to the end of the line of tasks that are ready, where the writer is already.
+async fn behind_the_writer() {
+    let mut stepped = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut stepped, true) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_is_queued_while_the_writer_is_busy_is_one_write() -> Test {
     let peer = Peer::listen().await;
     let (connection, link) = tokio::join!(Connection::connect(peer.config()), peer.serve());

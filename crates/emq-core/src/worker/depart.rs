@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use emq_scripts::Turn;
 use emq_wire::{ConnectionState, WireError};
 use tokio::time::Instant;
 
-use super::rounds::Rounds;
+use super::rounds::{Rounds, step_back};
 use super::settle::{Untold, Verdict};
 use super::turns::{JOBS_MAX, Load, TURNS_MAX};
 use crate::error::Error;
@@ -50,7 +51,13 @@ impl Rounds {
             }
             let load = self.load(reasons, now);
             let inside = Arc::clone(&self.inside);
+            let large = load.settles.len() >= Turn::LARGE_FROM;
             self.turns.send(&inside, load).await;
+            if large {
+                // It is written before the answer of another is looked at. Turns that leave
+                // together are answered together, and then server and worker wait in turn.
+                step_back().await;
+            }
         }
     }
 

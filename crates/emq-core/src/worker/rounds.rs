@@ -361,7 +361,7 @@ impl Rounds {
 
 /// Lets the tasks run that are ready now. Unlike a yield it leaves this one where another thread
 /// finds it, should a handler block the thread that they share.
-async fn step_back() {
+pub(super) async fn step_back() {
     let mut stepped = false;
     std::future::poll_fn(|cx| {
         if std::mem::replace(&mut stepped, true) {

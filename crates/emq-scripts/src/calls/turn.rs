@@ -169,6 +169,8 @@ impl fmt::Debug for TurnJob {
 impl Turn<'_> {
     /// The most settles, extensions, claims, promoted and reaped jobs of one call, each.
     pub const MAX_JOBS: usize = 200;
+    /// From so many settles on, a turn is worth a write of its own.
+    pub const LARGE_FROM: usize = 16;
 
     fn args_bytes(&self) -> usize {
         let ticket = |ticket: Option<&str>| ticket.map_or(0, str::len);
@@ -248,7 +250,9 @@ impl ScriptCall for Turn<'_> {
                 push_held(&mut cmd, one.id, one.token);
             }
         }
-        cmd
+        // Two large turns that leave in one write are answered in one, and server and worker would
+        // wait for each other. Small ones are cheaper together.
+        if self.settles.len() < Turn::LARGE_FROM { cmd } else { cmd.at_once() }
     }
 
     fn read(&self, reply: &Reply) -> Option<Turned> {

@@ -25,6 +25,7 @@ pub struct Cmd {
     args: u32,
     script: Option<Script>,
     scan: Scan,
+    at_once: bool,
 }
 
 impl Cmd {
@@ -50,7 +51,7 @@ impl Cmd {
     fn start(name: &str, capacity: usize, scan: Scan) -> Self {
         let mut buf = Vec::with_capacity(HEADROOM + 16 + name.len() + capacity);
         buf.extend_from_slice(&[0; HEADROOM]);
-        let mut cmd = Self { buf, args: 0, script: None, scan };
+        let mut cmd = Self { buf, args: 0, script: None, scan, at_once: false };
         cmd.append(name.as_bytes());
         cmd
     }
@@ -98,6 +99,14 @@ impl Cmd {
         self.push(digits.format(value).as_bytes());
     }
 
+    /// Has it written at once, without waiting for what other tasks may add to the write: for a
+    /// call that is a batch itself, and worth a write of its own.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        self.at_once = true;
+        self
+    }
+
     /// How many arguments the command has, its name included.
     pub fn arg_count(&self) -> usize {
         self.args as usize
@@ -120,13 +129,13 @@ impl Cmd {
     /// The command as a submission of its own.
     pub(crate) fn encode(self) -> Encoded {
         let hazard = self.hazard();
-        let script = self.script.clone();
+        let (script, at_once) = (self.script.clone(), self.at_once);
         let bytes = self.finish();
         let scripts = script
             .map(|script| ScriptSpan { index: 0, bytes: 0..bytes.len(), script })
             .into_iter()
             .collect();
-        Encoded { bytes, replies: 1, scripts, hazard }
+        Encoded { bytes, replies: 1, scripts, hazard, at_once }
     }
 
     /// The bytes that travel, without an owner of their own.

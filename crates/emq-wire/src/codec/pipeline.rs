@@ -47,6 +47,8 @@ pub(crate) struct Encoded {
     pub(crate) replies: usize,
     pub(crate) scripts: Vec<ScriptSpan>,
     pub(crate) hazard: Option<Hazard>,
+    /// Whether it is written without waiting for what others may add.
+    pub(crate) at_once: bool,
 }
 
 impl Encoded {
@@ -118,6 +120,7 @@ impl Pipeline {
             replies: self.replies,
             scripts: self.scripts,
             hazard: self.hazard.or(self.transaction.end()),
+            at_once: false,
         }
     }
 }

@@ -126,7 +126,7 @@ impl Driver {
     fn turn_away(&self, request: Option<Request>) -> Option<()> {
         match request? {
             Request::Close => None,
-            Request::Call { bytes, replies, waiter } => {
+            Request::Call { bytes, replies, waiter, .. } => {
                 self.core.commands.give(replies);
                 self.core.bytes.give(bytes.len());
                 waiter.fail(WireError::Disconnected { written: false });
@@ -145,7 +145,7 @@ impl Driver {
         self.core.enter(state);
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {
-            if let Request::Call { bytes, replies, waiter } = request {
+            if let Request::Call { bytes, replies, waiter, .. } = request {
                 self.core.commands.give(replies);
                 self.core.bytes.give(bytes.len());
                 waiter.fail(error.clone());

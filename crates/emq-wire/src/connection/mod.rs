@@ -245,15 +245,17 @@ impl Connection {
         if !self.is_ready() {
             self.wait_ready(core.config.reconnect.call_wait).await?;
         }
-        let Encoded { bytes, replies, scripts, .. } = encoded;
+        let Encoded { bytes, replies, scripts, at_once, .. } = encoded;
         core.admit(replies, bytes.len(), entry).await?;
-        self.0.requests.send(Request::Call { bytes, replies, waiter }).map_err(|refused| {
-            if let Request::Call { bytes, replies, .. } = refused.0 {
-                core.commands.give(replies);
-                core.bytes.give(bytes.len());
-            }
-            self.terminal_error()
-        })?;
+        self.0.requests.send(Request::Call { bytes, replies, waiter, at_once }).map_err(
+            |refused| {
+                if let Request::Call { bytes, replies, .. } = refused.0 {
+                    core.commands.give(replies);
+                    core.bytes.give(bytes.len());
+                }
+                self.terminal_error()
+            },
+        )?;
         core.tally.commands.add(replies);
         if replies > 1 {
             core.tally.pipelines.add(1);

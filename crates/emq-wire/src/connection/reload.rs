@@ -160,7 +160,7 @@ fn repetition(bytes: &Bytes, missing: &[&ScriptSpan], tail: Option<&Cmd>) -> Enc
         out.extend_from_slice(&tail.to_bytes());
     }
     let replies = missing.len() + usize::from(tail.is_some());
-    Encoded { bytes: out.freeze(), replies, scripts, hazard: None }
+    Encoded { bytes: out.freeze(), replies, scripts, hazard: None, at_once: false }
 }
 
 /// A repetition failed before it left, but other commands of the submission have run: an error

@@ -8,8 +8,8 @@ use crate::error::WireError;
 
 /// A submission on its way to the driver.
 pub(crate) enum Request {
-    /// Write these bytes and answer the waiter.
-    Call { bytes: Bytes, replies: usize, waiter: Waiter },
+    /// Write these bytes, `at_once` or with what others add to the write, and answer the waiter.
+    Call { bytes: Bytes, replies: usize, waiter: Waiter, at_once: bool },
     /// Flush what was accepted, answer everybody, and end.
     Close,
 }

@@ -2,7 +2,7 @@
 //!
 //! The loop takes whatever callers have queued, writes it in one go, reads what came and routes
 //! it to the first slot in line. Before a write it yields once, so that callers woken by the
-//! last read can add theirs to the same write.
+//! last read can add theirs to the same write; a call that asks for it is written at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -161,7 +161,8 @@ impl Serving {
             match requests.poll_recv(cx) {
                 Poll::Pending => return,
                 Poll::Ready(None | Some(Request::Close)) => self.phase = Phase::Closing,
-                Poll::Ready(Some(Request::Call { bytes, replies, waiter })) => {
+                Poll::Ready(Some(Request::Call { bytes, replies, waiter, at_once })) => {
+                    self.yielded |= at_once;
                     self.line.join(Slot::new(self.queued, replies, waiter));
                     self.queued += bytes.len() as u64;
                     self.out.extend_from_slice(&bytes);
