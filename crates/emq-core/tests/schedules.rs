@@ -372,8 +372,7 @@ async fn a_full_server_keeps_the_ticks_until_there_is_room() {
     valkey.cli(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
     served.ticks.retain(|tick, _| *tick >= resumed_ms);
     served.until(10, &queue, "pulse").await;
-    served.ticks.retain(|tick, _| *tick >= resumed_ms);
-    served.assert_whole(20);
+    served.assert_whole(resumed_ms, 20, &queue, "pulse").await;
     running.stop().await;
 }
 
