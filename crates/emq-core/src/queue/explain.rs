@@ -130,7 +130,7 @@ impl Queue {
 }
 
 fn until(now_ms: u64, score: &Reply) -> Result<Duration, Error> {
-    let score_ms = super::timed::score_ms(score).ok_or_else(|| misread("ZSCORE", score))?;
+    let score_ms = super::scored::score_ms(score).ok_or_else(|| misread("ZSCORE", score))?;
     Ok(Duration::from_millis(score_ms.saturating_sub(now_ms)))
 }
 

@@ -10,6 +10,7 @@ mod meters;
 mod operate;
 mod options;
 mod record;
+mod scored;
 mod settle;
 mod timed;
 mod timers;

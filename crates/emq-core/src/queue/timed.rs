@@ -5,9 +5,10 @@ use std::time::Duration;
 use emq_keys::BrandedId;
 use emq_wire::{Cmd, Pipeline, Reply};
 
+use super::scored::scored;
+use super::timers::server_ms;
 use super::{Queue, misread};
 use crate::error::Error;
-use crate::queue::timers::server_ms;
 
 /// The fields of a row that tell who has it; the payload isn't among them.
 const WHO: [&str; 4] = ["attempts", "holder", "group", "kind"];
@@ -81,7 +82,7 @@ impl Queue {
         let replies = self.read_all(asked).await?;
         let [found, time] = &replies[..] else { return Err(misread("ZRANGE", &Reply::Nil)) };
         let now_ms = server_ms(time).ok_or_else(|| misread("TIME", time))?;
-        let found = scored(found).ok_or_else(|| misread("ZRANGE", found))?;
+        let found = scored(found)?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
@@ -110,55 +111,5 @@ impl Queue {
                 })
             })
             .collect()
-    }
-}
-
-/// Members with their scores in milliseconds: RESP3 answers pairs, RESP2 a flat list.
-fn scored(reply: &Reply) -> Option<Vec<(BrandedId, u64)>> {
-    let Reply::Array(items) = reply else { return None };
-    let pair = |id: &Reply, score: &Reply| {
-        // Nothing but ids is ever in these sets.
-        BrandedId::parse(id.as_bytes()?).ok().zip(score_ms(score))
-    };
-    Some(match items.first() {
-        Some(Reply::Array(_)) => items
-            .iter()
-            .filter_map(|both| match both.as_array()? {
-                [id, score] => pair(id, score),
-                _ => None,
-            })
-            .collect(),
-        _ => items.chunks_exact(2).filter_map(|both| pair(&both[0], &both[1])).collect(),
-    })
-}
-
-/// A score that is a time in unix milliseconds.
-pub(super) fn score_ms(score: &Reply) -> Option<u64> {
-    let score = match score {
-        Reply::Double(score) => *score,
-        other => std::str::from_utf8(other.as_bytes()?).ok()?.parse().ok()?,
-    };
-    // Milliseconds are far below 2^53, where a double is exact.
-    (score >= 0.0).then_some(score as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scores_are_read_in_both_protocols() {
-        let id = || Reply::Bulk("JOB0NgWEfAEJfs".into());
-        let text = |score: &'static str| Reply::Bulk(score.into());
-        let wanted = vec![("JOB0NgWEfAEJfs".parse().unwrap(), 1_700_000_000_123)];
-        let flat = Reply::Array(vec![id(), text("1700000000123")]);
-        assert_eq!(scored(&flat), Some(wanted.clone()));
-        let pairs =
-            Reply::Array(vec![Reply::Array(vec![id(), Reply::Double(1_700_000_000_123.0)])]);
-        assert_eq!(scored(&pairs), Some(wanted));
-        assert_eq!(scored(&Reply::Array(vec![])), Some(vec![]));
-        assert_eq!(scored(&Reply::Nil), None);
-        assert_eq!(score_ms(&text("x")), None);
-        assert_eq!(score_ms(&Reply::Double(f64::NAN)), None);
     }
 }
