@@ -38,7 +38,7 @@ pub(crate) fn span(span: Duration) -> String {
         0..60 => format!("{seconds}s"),
         60..3_600 => format!("{}m{:02}", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{}h{:02}", seconds / 3_600, seconds / 60 % 60),
-        86_400..86_400_000 => format!("{}d{:02}", seconds / 86_400, seconds / 3_600 % 24),
+        86_400..8_640_000 => format!("{}d{:02}", seconds / 86_400, seconds / 3_600 % 24),
         _ => format!("{}d", seconds / 86_400),
     }
 }
