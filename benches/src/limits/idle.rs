@@ -7,11 +7,11 @@ use emq_core::{Job, JobError, Phase, Worker};
 use tokio::task::JoinSet;
 
 use crate::board::{Board, Bound};
-use crate::ground::Ground;
+use crate::ground::{Ground, LEASE};
 use crate::{Failure, Plan};
 
 const PARKED: [usize; 3] = [1, 50, 500];
-/// Longer than the run.
+/// Longer than the run; a beat is never longer than half a lease.
 const BEAT: Duration = Duration::from_secs(60);
 /// How often it is looked whether the server has all of them parked.
 const LOOK: Duration = Duration::from_millis(20);
@@ -53,7 +53,7 @@ async fn parked(ground: &Ground, n: usize) -> Result<Vec<Worker>, Failure> {
     let mut workers = Vec::with_capacity(n);
     for _ in 0..n {
         let handler = |_: Job<Bytes>| async { Ok::<(), JobError>(()) };
-        workers.push(Worker::builder(&queue).beat(BEAT).handler(handler).start()?);
+        workers.push(Worker::builder(&queue).beat(BEAT).lease(LEASE).handler(handler).start()?);
     }
     for worker in &workers {
         worker.status().wait_for(|status| status.phase == Phase::Parked).await?;
