@@ -13,6 +13,9 @@ use crate::work::{STOP_WITHIN, number};
 use crate::{Failure, enqueue};
 
 const WORK: Duration = Duration::from_millis(1);
+/// Jobs that were claimed when the server fell, with the answer lost, come back when it ends. The
+/// referee gives a side up that is silent for longer than the default.
+const LEASE: Duration = Duration::from_secs(4);
 const AT_MOST: Duration = Duration::from_secs(60);
 
 /// Tells each handler's start; the referee kills the server when it likes.
@@ -22,6 +25,7 @@ pub(crate) async fn play(queue: &Queue, n: usize, row: &str) -> Result<(), Failu
     let (happen, name) = (Arc::clone(&effects), row.to_owned());
     let worker = Worker::builder(queue)
         .concurrency(10)
+        .lease(LEASE)
         .handler(move |job: Job<Bytes>| {
             let (happen, name) = (Arc::clone(&happen), name.clone());
             async move {
