@@ -13,7 +13,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// What every command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Globals {
-    /// The server: valkey://[[user]:password@]host[:port][/db] or valkey+unix:///path
+    /// The server: valkey://user:password@host:port/db, of which only the host must be there, or
+    /// valkey+unix:///path
     #[arg(long, env = "EMQ_URL", hide_env_values = true, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
 

@@ -1,7 +1,7 @@
 //! `emq`: the hands of an operator, and of a shell, on an EchoMQ bus.
 //!
 //! Everything here goes through `emq-core`'s public verbs. A command returns what it found or a
-//! [`Failure`](exit::Failure), which is one line on standard error and one of the exit codes of
+//! [`Failure`], which is one line on standard error and one of the exit codes of
 //! [`exit::TABLE`].
 
 mod cli;
