@@ -71,10 +71,7 @@ fn a_timeout_kills_the_whole_group_also_what_ignores_sigterm() {
     let (queue, folder) = (fresh("timeout"), folder("timeout"));
     emq(&["enqueue", &queue, "1", "--max-attempts", "1"]).ok();
     let pids = folder.join("pids");
-    let script = format!(
-        "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ >> {0}; sleep 600' & echo $$ >> {0}; wait; sleep 600",
-        pids.display()
-    );
+    let script = stubborn(&pids);
     let args = [
         "work",
         &queue,
@@ -89,7 +86,21 @@ fn a_timeout_kills_the_whole_group_also_what_ignores_sigterm() {
         &script,
     ];
     assert_eq!(emq(&args).ok(), "0 done, 1 dead");
-    let pids = read(&pids);
+    end_of_both(&read(&pids));
+    let dead = emq(&["morgue", &queue, "--json"]).json();
+    assert!(dead[0]["last_error"].as_str().unwrap().contains("timed out"), "{dead}");
+}
+
+/// A process and its child that don't end when they are told to, and write down who they are.
+fn stubborn(pids: &std::path::Path) -> String {
+    format!(
+        "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ >> {0}; sleep 600' & echo $$ >> {0}; wait; \
+         sleep 600",
+        pids.display()
+    )
+}
+
+fn end_of_both(pids: &str) {
     assert_eq!(pids.lines().count(), 2);
     for pid in pids.lines() {
         let gone = || {
@@ -98,8 +109,21 @@ fn a_timeout_kills_the_whole_group_also_what_ignores_sigterm() {
         };
         until("the end of the group", gone);
     }
-    let dead = emq(&["morgue", &queue, "--json"]).json();
-    assert!(dead[0]["last_error"].as_str().unwrap().contains("timed out"), "{dead}");
+}
+
+#[test]
+fn a_lost_lease_kills_the_whole_group_while_the_worker_goes_on() {
+    let (queue, folder) = (fresh("lost"), folder("lost"));
+    emq(&["enqueue", &queue, "1"]).ok();
+    let pids = folder.join("pids");
+    let mut worker = working(&queue, &["--lease", "1s"], &stubborn(&pids));
+    until("both processes", || read(&pids).lines().count() == 2);
+    emq(&["pause", &queue]).ok();
+    emq(&["obliterate", &queue, "--in-flight", "--yes"]).ok();
+    end_of_both(&read(&pids));
+    assert!(worker.try_wait().unwrap().is_none());
+    signal(&worker, "TERM");
+    assert_eq!(code(ended(&mut worker)), 0);
 }
 
 #[test]
