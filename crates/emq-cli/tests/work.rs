@@ -116,7 +116,7 @@ fn a_lost_lease_kills_the_whole_group_while_the_worker_goes_on() {
     let (queue, folder) = (fresh("lost"), folder("lost"));
     emq(&["enqueue", &queue, "1"]).ok();
     let pids = folder.join("pids");
-    let mut worker = working(&queue, &["--lease", "1s"], &stubborn(&pids));
+    let mut worker = working(&queue, &["--lease", "1s", "--kill-after", "600s"], &stubborn(&pids));
     until("both processes", || read(&pids).lines().count() == 2);
     emq(&["pause", &queue]).ok();
     emq(&["obliterate", &queue, "--in-flight", "--yes"]).ok();
