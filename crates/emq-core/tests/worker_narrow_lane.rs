@@ -22,7 +22,7 @@ const LATE_WORKERS: usize = 2;
 const WORKERS: usize = 8 - LATE_WORKERS;
 const LEASE: Duration = Duration::from_millis(700);
 const BEAT: Duration = Duration::from_millis(150);
-/// The holder of each job of this distance is killed.
+/// So many starts lie between two holders that are killed.
 const KILL_EVERY: usize = 1_000;
 /// How many jobs lie between two that one worker is late with.
 const LATE_EVERY: usize = 2_000;
@@ -41,8 +41,10 @@ struct Seen {
     /// How often each job started, and how often its handler came to a good end.
     runs: Mutex<HashMap<BrandedId, usize>>,
     ends: Mutex<HashMap<BrandedId, usize>>,
-    /// Jobs that were used for a kill, a delay or a failure: each is once.
-    used: Mutex<HashSet<usize>>,
+    /// Jobs that failed: each does once.
+    failed: Mutex<HashSet<usize>>,
+    /// How many holders were chosen to be killed.
+    doomed: AtomicUsize,
 }
 
 impl Seen {
@@ -60,8 +62,19 @@ impl Seen {
         self.runs.lock().unwrap()[&id]
     }
 
-    fn is_first(&self, n: usize) -> bool {
-        self.used.lock().unwrap().insert(n)
+    fn fails_first(&self, n: usize) -> bool {
+        self.failed.lock().unwrap().insert(n)
+    }
+
+    /// Whether a holder is to be killed now. It goes by the number of starts, not by the job: a
+    /// late worker may hold any job, and isn't killed.
+    fn is_time_to_kill(&self) -> bool {
+        let doomed = self.doomed.load(Ordering::SeqCst);
+        let due = KILL_EVERY / 2 + doomed * KILL_EVERY <= self.starts.lock().unwrap().len();
+        due && self
+            .doomed
+            .compare_exchange(doomed, doomed + 1, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
     }
 
     /// How many jobs came to a good end.
@@ -100,15 +113,14 @@ async fn cooperate(
     for _ in 0..3 {
         tokio::task::yield_now().await;
     }
-    let n = number(job);
     if let Some((worker, holders)) = holder
-        && n % KILL_EVERY == KILL_EVERY / 2
-        && seen.is_first(n)
+        && seen.is_time_to_kill()
     {
         holders.send(worker)?;
         std::future::pending::<()>().await;
     }
-    if n % 7 == 3 && seen.is_first(n) {
+    let n = number(job);
+    if n % 7 == 3 && seen.fails_first(n) {
         return Err(JobError::new("the first attempt"));
     }
     seen.end(job.id());
@@ -292,7 +304,7 @@ async fn on_a_lane_of_ceiling_one_each_job_is_done_once_and_alone_whoever_dies_o
     assert_eq!(done, JOBS, "settles accepted");
     assert!(ends > JOBS, "nobody was late");
     assert!(ends - done <= stale, "{ends} good ends, {done} accepted, {stale} refused");
-    assert!(killed >= JOBS / KILL_EVERY / 2, "{killed} holders were killed");
+    assert!(killed >= JOBS / KILL_EVERY - 1, "{killed} holders were killed");
     assert!(sum(|it| it.retried) >= JOBS / 8);
     assert_never_stuck(&seen.starts.lock().unwrap(), &stalls.lock().unwrap());
     assert_eq!(lane.status().await.unwrap().leases, 0);
