@@ -28,13 +28,14 @@ async fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match play(durability).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("emq-contender: {failure}");
-            ExitCode::FAILURE
-        }
+    // As in a server, and as the rivals written in Rust do: the main future has a thread of its own,
+    // and to wake it takes longer than to wake a task.
+    match tokio::spawn(play(durability)).await {
+        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Err(failure)) => eprintln!("emq-contender: {failure}"),
+        Err(panic) => eprintln!("emq-contender: {panic}"),
     }
+    ExitCode::FAILURE
 }
 
 async fn play(durability: Durability) -> Result<(), Failure> {

@@ -36,6 +36,10 @@ impl Line {
         self.slots.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(crate) fn join(&mut self, slot: Slot) {
         self.slots.push_back(slot);
     }

@@ -2,7 +2,9 @@
 //!
 //! The loop takes whatever callers have queued, writes it in one go, reads what came and routes
 //! it to the first slot in line. Before a write it yields once, so that callers woken by the
-//! last read can add theirs to the same write; a call that asks for it is written at once.
+//! last read can add theirs to the same write; a call that asks for it is written at once, and so
+//! is one that is the only one, as the one before was: nobody is there to add anything, and a
+//! yield would wake another thread of the runtime.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -51,6 +53,9 @@ pub(crate) struct Serving {
     queued: u64,
     /// Bytes of those that the socket has taken.
     written: u64,
+    /// How many calls joined since the last write was done, and how many before that one.
+    joined: usize,
+    joined_before: usize,
     /// Whether the loop already gave way for the bytes now in `out`.
     yielded: bool,
     /// Whether replies that were read wait for the next wave.
@@ -83,6 +88,8 @@ impl Serving {
             line: Line::new(),
             queued: 0,
             written: 0,
+            joined: 0,
+            joined_before: 0,
             yielded: false,
             unrouted: false,
             phase: Phase::Serving,
@@ -113,7 +120,7 @@ impl Serving {
     ) -> Poll<Ended> {
         loop {
             self.accept(cx, requests);
-            if !self.out.is_empty() && !self.yielded {
+            if !self.out.is_empty() && !self.yielded && !self.is_lonely() {
                 self.yielded = true;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -164,11 +171,17 @@ impl Serving {
                 Poll::Ready(Some(Request::Call { bytes, replies, waiter, at_once })) => {
                     self.yielded |= at_once;
                     self.line.join(Slot::new(self.queued, replies, waiter));
+                    self.joined += 1;
                     self.queued += bytes.len() as u64;
                     self.out.extend_from_slice(&bytes);
                 }
             }
         }
+    }
+
+    /// Whether the one call to be written is the only one, and so was the last.
+    fn is_lonely(&self) -> bool {
+        self.joined_before <= 1 && self.line.len() == 1
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<bool, WireError> {
@@ -188,6 +201,9 @@ impl Serving {
             }
         }
         self.yielded = false;
+        if wrote {
+            self.joined_before = std::mem::take(&mut self.joined);
+        }
         Ok(wrote)
     }
 
