@@ -74,9 +74,13 @@ async fn what_many_tasks_submit_at_once_leaves_together() -> Test {
 }
 
 #[tokio::test]
-async fn a_call_that_leaves_at_once_waits_for_no_other() -> Test {
+async fn a_call_that_leaves_at_once_or_is_lonely_waits_for_no_other() -> Test {
     let valkey = Valkey::start()?;
     let connection = Connection::connect(config(&valkey)).await?;
+    let crowd = async || {
+        let (one, two) = (connection.command(cmd("PING")), connection.command(cmd("PING")));
+        tokio::try_join!(one, two)
+    };
     // The second is queued when the writer has seen the first and given way.
     let both = async |first: Cmd| {
         let before = connection.counters().writes;
@@ -89,8 +93,12 @@ async fn a_call_that_leaves_at_once_waits_for_no_other() -> Test {
         assert!(one.await.unwrap().is_ok() && two.await.unwrap().is_ok());
         connection.counters().writes - before
     };
-    assert_eq!(both(cmd("PING")).await, 1);
+    crowd().await?;
+    assert_eq!(both(cmd("PING")).await, 1, "others were there: it gives way");
     assert_eq!(both(cmd("PING").at_once()).await, 2);
+    assert_eq!(both(cmd("PING")).await, 2, "the last write carried one: it is lonely");
+    crowd().await?;
+    assert_eq!(both(cmd("PING")).await, 1, "and no longer");
     Ok(())
 }
 
