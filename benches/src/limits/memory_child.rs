@@ -1,6 +1,7 @@
 //! A worker in a process that counts its own heap: `limits-memory <url> <queue> <held> <jobs>`.
 //!
-//! It works so many jobs, with so many in handlers at once, and prints what it grew by.
+//! It works so many jobs, with at most so many in handlers at once, and prints what it grew by; then
+//! it holds so many, and prints what it has grown by now.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,23 +46,37 @@ async fn run(words: &[String]) -> Result<(), Failure> {
     HEAP.reset_peak_usage();
     let most = tokio::time::timeout(HANG, work(&queue, held, jobs)).await;
     let most = most.map_err(|_| "jobs were lost")??;
-    let heap = HEAP.peak_usage().saturating_sub(heap);
-    println!("{{\"heap\":{heap},\"resident\":{}}}", most.saturating_sub(resident));
+    println!(
+        "{{\"heap\":{},\"resident\":{},\"holding\":{}}}",
+        most.heap.saturating_sub(heap),
+        most.resident.saturating_sub(resident),
+        most.holding.saturating_sub(heap),
+    );
     Ok(())
 }
 
-/// Works exactly `jobs` and answers the most that was resident meanwhile, in bytes.
-async fn work(queue: &emq_core::Queue, held: usize, jobs: usize) -> Result<usize, Failure> {
+/// In bytes: the most while jobs were worked, and the heap while as many were held as may be.
+struct Most {
+    heap: usize,
+    resident: usize,
+    holding: usize,
+}
+
+/// Works exactly `jobs`, then holds as many as may be, which go back.
+async fn work(queue: &emq_core::Queue, held: usize, jobs: usize) -> Result<Most, Failure> {
     let (most, left) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(jobs)));
-    let over = Arc::new(Notify::new());
+    let (holding, full) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let handler = {
-        let (most, left, over) = (Arc::clone(&most), Arc::clone(&left), Arc::clone(&over));
+        let (most, left) = (Arc::clone(&most), Arc::clone(&left));
+        let (holding, full) = (Arc::clone(&holding), Arc::clone(&full));
         move |_: Job<Bytes>| {
-            let (most, left, over) = (Arc::clone(&most), Arc::clone(&left), Arc::clone(&over));
+            let (most, left) = (Arc::clone(&most), Arc::clone(&left));
+            let (holding, full) = (Arc::clone(&holding), Arc::clone(&full));
             async move {
                 let Ok(permit) = left.try_acquire() else {
-                    // Not of this share: it goes back when the worker stops.
-                    over.notify_one();
+                    if holding.fetch_add(1, Ordering::Relaxed) + 1 == held {
+                        full.notify_one();
+                    }
                     return std::future::pending().await;
                 };
                 permit.forget();
@@ -75,15 +90,16 @@ async fn work(queue: &emq_core::Queue, held: usize, jobs: usize) -> Result<usize
         }
     };
     let worker = Worker::builder(queue).concurrency(held).handler(handler).start()?;
-    over.notified().await;
+    full.notified().await;
     while worker.totals().done < jobs as u64 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    let (heap, holding) = (HEAP.peak_usage(), HEAP.current_usage());
     let report = worker.stop(Duration::ZERO).await;
     if report.totals.done != jobs as u64 {
         return Err(format!("{jobs} jobs were to be worked: {report:?}").into());
     }
-    Ok(most.load(Ordering::Relaxed))
+    Ok(Most { heap, resident: most.load(Ordering::Relaxed), holding })
 }
 
 /// Resident memory of this process, in bytes.
