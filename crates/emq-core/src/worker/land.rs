@@ -19,19 +19,19 @@ use crate::lease::Hold;
 const DUE_LEAST: Duration = Duration::from_millis(1);
 
 impl Rounds {
-    /// Takes the answer of a turn in. Answers whether handlers were started.
-    pub(super) fn land(&mut self, landed: Landed) -> bool {
+    /// Takes the answer of a turn in. Answers how many handlers were started.
+    pub(super) fn land(&mut self, landed: Landed) -> usize {
         let Landed { load, answer } = landed;
         match answer {
             Ok(turned) => self.arrived(&load, turned),
             Err(error) => {
                 self.lost(load, error);
-                false
+                0
             }
         }
     }
 
-    fn arrived(&mut self, load: &Load, turned: Turned) -> bool {
+    fn arrived(&mut self, load: &Load, turned: Turned) -> usize {
         let now = Instant::now();
         self.failures = 0;
         self.inside.pace.keep(now, || self.inside.tally.read());
@@ -59,8 +59,8 @@ impl Rounds {
                 _ => {}
             }
         }
-        let begun = !turned.jobs.is_empty();
-        self.next_due(load.reaps && !begun, turned.next, now);
+        let begun = turned.jobs.len();
+        self.next_due(load.reaps && begun == 0, turned.next, now);
         for job in turned.jobs {
             self.begin(job, load, now);
         }

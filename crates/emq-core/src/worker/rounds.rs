@@ -24,6 +24,9 @@ use crate::error::Error;
 /// The first and the longest pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// From so many new handlers on, the loop makes way for them. To do so wakes another thread of the
+/// runtime, which costs more than few handlers gain.
+const MANY: usize = 8;
 /// How long a stopping worker tries to pass the wake on.
 const NUDGE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -177,8 +180,7 @@ impl Rounds {
         if self.draining {
             return self.inside.tell_in_flight(self.table.undecided());
         }
-        let idle = self.recovering.is_none() && self.hungry_since.is_none();
-        if idle && !self.parked && self.turns.is_empty() && self.free() > 0 {
+        if self.may_park() {
             self.park();
         }
         let phase = match (&self.recovering, self.parked) {
@@ -187,6 +189,12 @@ impl Rounds {
             (None, _) => Phase::Running,
         };
         self.inside.enter(phase, self.table.undecided());
+    }
+
+    /// Whether there is nothing to claim, and a slot for what may come.
+    fn may_park(&self) -> bool {
+        let idle = self.recovering.is_none() && self.hungry_since.is_none();
+        idle && !self.parked && self.turns.is_empty() && self.free() > 0
     }
 
     fn park(&mut self) {
@@ -212,8 +220,10 @@ impl Rounds {
             }
             Some(note) = self.notes.recv() => self.heed(note),
             landed = self.turns.landed() => {
-                if self.land(landed) {
-                    // New handlers come first: they may end before another turn is looked at.
+                let begun = self.land(landed);
+                if begun >= MANY || (begun > 0 && self.may_park()) {
+                    // New handlers come first: they may end before another turn is looked at. Few
+                    // come first anyway, as nothing is left to do here.
                     step_back().await;
                 }
             }
