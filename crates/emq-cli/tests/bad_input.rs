@@ -211,9 +211,11 @@ fn output_that_nobody_reads_is_no_panic() {
         &["enqueue", &queue, "1"],
     ] {
         let mut command = command(&Valkey::of_this_process().url(), args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Closed before it starts: a short output would be written before it is closed here.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        drop(child.stdout.take());
         let mut err = child.stderr.take().unwrap();
         let status = ended(&mut child);
         let mut said = String::new();
