@@ -115,7 +115,7 @@ pub const SIDES: &[Side] = &[
         "apalis-redis",
         Store::Volatile,
         Rates {
-            backlog_at_most: 10_000,
+            backlog_at_most: 7_000,
             ..rates([8_300, 86_000, 107_000], [9_100, 9_300, 13_100, 13_100], 13_000)
         },
     ),

@@ -83,6 +83,6 @@ mod tests {
     #[test]
     fn no_backlog_is_larger_than_a_worker_bears() {
         let apalis = Side::named("apalis-redis").unwrap();
-        assert_eq!(size(apalis, "process_c50", Extent::Full), 10_000);
+        assert_eq!(size(apalis, "process_c50", Extent::Full), 7_000);
     }
 }
