@@ -223,7 +223,7 @@ impl Rounds {
                 let begun = self.land(landed);
                 if begun >= MANY || (begun > 0 && self.may_park()) {
                     // New handlers come first: they may end before another turn is looked at. Few
-                    // come first anyway, as nothing is left to do here.
+                    // are soon next anyway.
                     step_back().await;
                 }
             }
